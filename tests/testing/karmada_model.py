@@ -49,6 +49,7 @@ class KarmadaModel:
     dead: set[str] = field(default_factory=set)
     since: dict[str, datetime] = field(default_factory=dict)  # member -> when it died or came back
     refusing: dict[str, str] = field(default_factory=dict)  # member, or "MEMBER KIND" -> what its API server says of such writes
+    holds: dict[str, str] = field(default_factory=dict)  # API path -> finalizer that keeps the object when it is deleted
     full: set[str] = field(default_factory=set)  # members that the scheduler takes last for what has replicas
     unfit: str = ""  # reason for which the scheduler decides nothing
     broken: set[str] = field(default_factory=set)  # images whose pods are never ready; "MEMBER IMAGE" in one member
@@ -119,7 +120,11 @@ class KarmadaModel:
             if live is not None and metadata.get(part, live["metadata"][part]) != live["metadata"][part]:
                 raise Refused(f"{path} has another {part}")
         if method == "delete":
-            del self.objects[path]
+            if path in self.holds:
+                assert live is not None
+                live["metadata"] |= {"deletionTimestamp": "2026-11-01T00:00:00Z", "finalizers": [self.holds[path]]}
+            else:
+                del self.objects[path]
             return
         self.serial += 1
         generation = live["metadata"]["generation"] + (live.get("spec") != body.get("spec")) if live is not None else 1

@@ -543,6 +543,7 @@ _ROWS: Final = (
     Row("CM-FLEET-10", "A cluster that holds a part of a workload is not Ready", Severity.REMEDIABLE, Scope.ITEM),
     Row("CM-FLEET-11", "A workload names a cluster that does not exist", Severity.REMEDIABLE, Scope.ITEM),
     Row("CM-FLEET-12", "A GlobalService of the tenant has the name of a workload's", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-FLEET-13", "A workload that is not wanted any more is still there", Severity.REMEDIABLE, Scope.ITEM),
     # Members of Karmada
     Row("CM-MEMBER-01", "The cluster is a member of Karmada under another name", Severity.BLOCKING, Scope.ITEM),
     Row("CM-MEMBER-02", "A Cluster of the member's name was made for something else", Severity.BLOCKING, Scope.ITEM),
@@ -557,6 +558,7 @@ _ROWS: Final = (
     Row("CM-MEMBER-11", "A cluster gives shorter tokens than are asked for", Severity.REMEDIABLE, Scope.ITEM),
     Row("CM-MEMBER-12", "A cluster left Karmada without being cleaned", Severity.REMEDIABLE, Scope.ITEM),
     Row("CM-MEMBER-13", "Karmada uses tokens of before the last renewal", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-MEMBER-14", "A cluster has not left Karmada in time", Severity.REMEDIABLE, Scope.ITEM),
     # API servers
     Row("CM-API-00", "A request to a cluster failed", Severity.BLOCKING, Scope.CLUSTER, cases=_FAILURE_CASES),
     Row("CM-API-01", "A cluster is unreachable", Severity.BLOCKING, Scope.CLUSTER, cases=_FAILURE_CASES),

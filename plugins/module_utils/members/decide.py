@@ -74,7 +74,7 @@ def decide_join(request: MemberRequest, facts: Facts, member: Member, rules: Rul
     made = make_steps(plane, member, request) if request.management else []
     provisioning = provisioned(request, facts, member)
     if not provisioning.ready:
-        waiting = provisioning_finding(request, member, provisioning.reason)
+        waiting = provisioning_finding(request, member, provisioning)
         return Decision(member=member, steps=tuple(made), findings=(waiting,), provisioning=provisioning)
     side = facts.sides.get(member.name)
     if side is None:

@@ -12,14 +12,16 @@ from datetime import datetime
 from typing import Final
 
 from ..base.errors import ClusterError
-from ..base.json_fields import annotations_of, parse_time, text
+from ..base.json_fields import annotations_of, parse_time, text, texts
 from ..findings.finding import Finding, Severity
 from ..findings.wording import finding, listed, show
 from ..fleet.names import karmada_namespace
 from ..mesh.endpoint_addresses import is_ip, refusal_of_address
 from .facts import ClusterSide, KarmadaFacts, Object
+from .management import Provisioning
 from .models import Member, MemberRequest, TokenRules
 from .names import CLUSTERS, EARLIER_ANNOTATION, EXPIRES_ANNOTATION, ISSUED_ANNOTATION, NAMESPACE, SILENT_ANNOTATION, is_made_for
+from .status import readiness
 
 SHOWN: Final = 5  # names in a finding
 REASONS: Final = {
@@ -187,6 +189,26 @@ def silent_finding(member: Member, found: Object | None, error: ClusterError, de
     )
 
 
+def staying_finding(request: MemberRequest, member: Member, found: Object, seconds: float) -> Finding:
+    """Return the finding that Karmada has not let a cluster go in time.
+
+    :param found: its Cluster.
+    :param seconds: for which the run waited.
+    """
+    ready, reason = readiness(found)
+    holds = listed([show(name) for name in texts(found, "metadata", "finalizers")], SHOWN) or "no finalizer"
+    execution = f"kubectl --namespace karmada-es-{member.member} get works"
+    return finding(
+        "CM-MEMBER-14",
+        cluster=request.karmada,
+        item=member.item,
+        summary=f"{member.name} has not left Karmada within {seconds:g} s: its Cluster {member.member} is still being deleted",
+        evidence=f"It is held by {holds}; the cluster is {'Ready' if ready else f'not Ready ({show(reason)})'}",
+        fix=f"Run again: Karmada first takes what it brought out of the cluster ({execution}), with karmada-controller-manager."
+        + ("" if ready else f" It needs the cluster for that: bring it back, or give it up with abandon: [{member.name}]."),
+    )
+
+
 def tombstone_finding(request: MemberRequest, member: Member) -> Finding:
     """Return the finding that an abandoned cluster still has what is to be taken away."""
     return finding(
@@ -226,14 +248,24 @@ def ready_finding(request: MemberRequest, member: Member, reason: str) -> Findin
     )
 
 
-def provisioning_finding(request: MemberRequest, member: Member, reason: str) -> Finding:
-    """Return the finding that the management plane has not made the cluster ready."""
+def provisioning_finding(request: MemberRequest, member: Member, found: Provisioning) -> Finding:
+    """Return the finding that the management plane has not made the cluster ready, or cannot."""
+    if found.failed:
+        return finding(
+            "CM-MEMBER-07",
+            cluster=request.management,
+            item=member.item,
+            summary=f"The management plane could not make {member.name}: {show(found.reason)}",
+            evidence=f"Its Cluster {member.member} gives that reason; the message stays in the management plane",
+            fix=f"Correct what the provider refuses: kubectl --namespace {request.management_namespace} get clusters {member.member} "
+            "--output yaml has its message. Then run again.",
+        )
     return finding(
         "CM-MEMBER-07",
         cluster=request.management,
         item=member.item,
         summary=f"The management plane does not report {member.name} as ready, so it has not joined Karmada",
-        evidence=f"Its Cluster gives the reason {show(reason or 'none')}",
+        evidence=f"Its Cluster gives the reason {show(found.reason or 'none')}",
         fix="Run again when it is ready. What it waits for: status.conditions of the Cluster in the management plane.",
     )
 

@@ -16,15 +16,18 @@ from .models import Member, MemberRequest
 from .names import NAME_ANNOTATION, is_made_for
 
 CLUSTERS: Final = "/apis/platform.edge-portal.eu/v1alpha1/namespaces/{}/clusters"
+ERRORS: Final = ("Error", "Failed", "Exceeded")
+"""How phases and reasons end that say that a provider has given up: Failed, ProvisioningFailed, QuotaExceeded."""
 WAVE_MAKE: Final = 1
 WAVE_REMOVE: Final = 9
 
 
 class Provisioning(NamedTuple):
-    """What the management plane says of a cluster. ``reason``: CamelCase word of its condition, "" for none."""
+    """What the management plane says of a cluster. ``reason``: word of its condition, "" for none. ``failed``: it has given up."""
 
     ready: bool
     reason: str = ""
+    failed: bool = False
 
 
 NOT_ASKED: Final = Provisioning(True)
@@ -40,12 +43,17 @@ def found_plane(planes: Mapping[str, Mapping[str, Any]], member: Member) -> Mapp
 
 
 def provisioning_of(found: Mapping[str, Any] | None) -> Provisioning:
-    """Return whether the Cluster is ready, and else the reason that it gives. The message stays with the management plane."""
+    """Return whether the Cluster is ready, and else the reason that it gives, and whether that is an error.
+
+    An error is what the phase or the reason calls one; a word that is not known is none. The message stays with the management plane.
+    """
     if found is None:
         return Provisioning(False, "Pending")
     ready = next((entry for entry in items(found, "status", "conditions") if entry.get("type") in ("Ready", "Available")), {})
-    reason = one_line(text(ready, "reason") or text(found, "status", "phase") or "Pending", 60)
-    return Provisioning(text(ready, "status") == "True", reason)
+    phase = text(found, "status", "phase")
+    reason = one_line(text(ready, "reason") or phase or "Pending", 60)
+    is_ready = text(ready, "status") == "True"
+    return Provisioning(is_ready, reason, not is_ready and (phase.endswith(ERRORS) or reason.endswith(ERRORS)))
 
 
 def plane_problem(found: Mapping[str, Any] | None, member: Member, request: MemberRequest) -> Finding | None:

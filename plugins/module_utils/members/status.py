@@ -61,7 +61,7 @@ def _phase(found: Object | None, provisioning: Provisioning, now: datetime, *, r
     if refused:
         return ERROR
     if not provisioning.ready:
-        return "Provisioning" if provisioning.reason not in (PENDING, ERROR) else provisioning.reason
+        return ERROR if provisioning.failed else PENDING if provisioning.reason == PENDING else "Provisioning"
     if ready:
         return FleetKind.CLUSTER.good
     began = parse_time(text(found or {}, "metadata", "creationTimestamp"))

@@ -26,6 +26,7 @@ from ..fleet.plan import FleetPlan, plan_fleet
 from ..fleet.revisions import revision_name
 from ..fleet.rollout import PAUSED, STALLED, situation_of
 from ..fleet.status import AVAILABLE, DEGRADED, PROGRESSING, WorkloadStatus, refused_status, total_phase, workload_status
+from ..fleet.staying import staying_findings
 from ..fleet.writes import item_of, service_name
 from ..kube.client import Cluster, ClusterAccess, open_cluster
 from ..mesh.fleet_kinds import ERROR, PENDING, FleetKind
@@ -231,8 +232,6 @@ def _tell_progress(run: FleetRun, made: Round, said: dict[str, str]) -> None:
 
 def _report(run: FleetRun, made: Round, recorder: Recorder, *, blocked: bool = False) -> None:
     rows = [{"name": name, "status": _timed(run, name, status)} for name, status in made.statuses.items()]
-    run.ports.show(FindingsMade(made.findings))
-    run.ports.show(WorkloadsMeasured("/".join(run.request.tenant), rows))
     phases = [status.phase for status in made.statuses.values()]
     bad = [f"{name} is {status.phase}" for name, status in made.statuses.items() if status.phase != AVAILABLE]
     paused = [name for name, decision in made.planned.decisions.items() if decision.target and decision.target.turn.phase == PAUSED]
@@ -242,8 +241,16 @@ def _report(run: FleetRun, made: Round, recorder: Recorder, *, blocked: bool = F
         else [entry for entry in bad if entry.endswith(ERROR)]
     )
     unmet = f"{count(len(late), 'workload')} not as wanted: {'; '.join(late[:5])}." if late and not run.check_mode else ""
+    staying = list[Finding]()
+    if run.options.wait and not (run.check_mode or blocked):
+        staying = staying_findings(run.request, made.facts, made.planned.leaving, run.karmada, run.options.wait_timeout)
+    if staying:
+        unmet = f"{unmet} What is not wanted any more is still there; the findings say what holds it.".strip()
+    findings = tuple(ordered([*made.findings, *staying]))
+    run.ports.show(FindingsMade(findings))
+    run.ports.show(WorkloadsMeasured("/".join(run.request.tenant), rows))
     recorder.note(
-        findings=made.findings,
+        findings=findings,
         status={"phase": total_phase(phases)},  # the rows are in the result once: of 200 workloads they are half a megabyte
         withheld=tuple(entry for status in made.statuses.values() for entry in status.withheld),
         error="The tenant's namespace is foreign; nothing was written." if blocked else "",

@@ -25,7 +25,7 @@ from ..members.decide import Decision, Rules, decide_join, decide_leave, plan_of
 from ..members.facts import ClusterSide, Facts, PreservedWork
 from ..members.fill import filled, tokens_of
 from ..members.join import ACCOUNT_UIDS, CLUSTER_UID, TOKENS_END, WAVE_CLUSTER, WAVE_TOKENS
-from ..members.judge import ready_finding
+from ..members.judge import ready_finding, staying_finding
 from ..members.leave import WAVE_NAMESPACE, WAVE_WORKS, release_step
 from ..members.management import WAVE_MAKE, found_plane, provisioning_of
 from ..members.models import Member, MemberRequest, TokenRules
@@ -329,6 +329,9 @@ def _report(run: MembersRun, facts: Facts, decisions: list[Decision], recorder: 
         refused = decision.refused or ("WriteFailed" if error is not None else "")
         if run.leaving:
             if own is not None or decision.steps or decision.refused or error is not None:
+                deleted = own is not None and bool(text(own, "metadata", "deletionTimestamp"))
+                if own is not None and run.options.wait and not (run.check_mode or refused) and (deleted or not decision.findings):
+                    findings.append(staying_finding(run.request, member, own, run.options.wait_timeout))
                 undone.append(member.name)
                 rows.append(member_status(member, own, decision.provisioning, now, refused=refused, leaving=True))
             continue

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import ObjectKey
 from tests.testing.members_world import NOW, PLANES, WORKS
 
 from .adapter import Json, still
@@ -142,6 +143,19 @@ def _no_karmada() -> Json:
     return of.course
 
 
+def _what_is_not_wanted_does_not_go() -> Json:
+    of = Workloads(fleet(web()))
+    of.run("first")
+    path, namespace = ObjectKey("Deployment", "web").path(NAMESPACE), f"/api/v1/namespaces/{NAMESPACE}"
+    of.karmada.holds = {path: "karmada.io/binding-controller", namespace: "kubernetes"}
+    of.variable = fleet()
+    of.karmada.kill(member("b"))
+    of.run("the Deployment stays")
+    del of.karmada.objects[path]
+    of.run("the Namespace stays")
+    return of.course
+
+
 _WORKLOADS: Final[tuple[Callable[[], Json], ...]] = (
     _a_change_and_a_rollback,
     _what_is_not_valid_or_leads_nowhere,
@@ -150,6 +164,7 @@ _WORKLOADS: Final[tuple[Callable[[], Json], ...]] = (
     _no_decision_of_the_scheduler,
     _lost_clusters,
     _what_it_names_is_gone_or_taken,
+    _what_is_not_wanted_does_not_go,
     _no_karmada,
 )
 
@@ -245,6 +260,7 @@ def _leaving_without_the_cluster() -> Json:
     of.run("after the deadline", ONE, state="absent", deadline=600)
     work = {"metadata": {"name": "ns", "finalizers": ["karmada.io/execution-controller"]}, "spec": {"preserveResourcesOnDeletion": True}}
     of.world.karmada.put(f"{WORKS.format(member('c2'))}/ns", work)
+    of.run("Karmada waits for it", {"clusters": [{"name": "c2"}]}, state="absent", deadline=0, wait_timeout=9)
     of.run("abandoned", {"clusters": [{"name": "c2"}]}, state="absent", abandon=["c2"], wait_timeout=9)
     for server in ("c1", "c2"):
         of.world.servers[server].dead = False

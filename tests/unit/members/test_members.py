@@ -356,7 +356,8 @@ def test_an_abandoned_member_leaves_at_once_although_karmada_waits_for_it() -> N
     finalizers = ["karmada.io/execution-controller", "other/one"]
     work = {"metadata": {"name": "ns", "finalizers": finalizers}, "spec": {"preserveResourcesOnDeletion": True}}
     world.karmada.put(f"{WORKS.format(C1)}/ns", work)
-    assert leave(world, deadline=0, wait_timeout=3).unmet  # not given up: Karmada waits for ever
+    kept = leave(world, deadline=0, wait_timeout=3)  # not given up: Karmada waits for ever
+    assert kept.unmet and "CM-MEMBER-14" in codes(kept)
     assert world.karmada.objects[f"{WORKS.format(C1)}/ns"]["metadata"]["finalizers"] == finalizers
     world.karmada.objects[f"{WORKS.format(C1)}/ns"]["metadata"]["finalizers"] = finalizers[:1]
     outcome = leave(world, abandon=["c1"], wait_timeout=9)
@@ -383,6 +384,42 @@ def ready(world: World, state: str = "True", reason: str = "Provisioned") -> Non
     world.plane.objects[f"{PLANES}/{C1}"]["status"] = {"conditions": [{"type": "Ready", "status": state, "reason": reason}]}
 
 
+def test_a_cluster_of_which_something_is_left_in_time_has_a_finding_that_says_what_holds_it() -> None:
+    world = joined()
+    world.moves = False
+    world.karmada.objects[f"{CLUSTERS}/{C1}"]["metadata"]["finalizers"] = ["karmada.io/cluster-controller"]
+    kept = leave(world, wait_timeout=3)
+    (found,) = kept.findings
+    assert (found.code, found.item, phases(kept)) == ("CM-MEMBER-14", "clusters/c1", {"c1": "Deleting"})
+    assert "has not left Karmada within 3 s" in found.summary and '"karmada.io/cluster-controller"; the cluster is Ready' in found.evidence
+    assert leave(world, wait=False).findings == (), "where a run does not wait, no time is over"
+    world.moves = True
+    assert (codes(leave(world)), leave(world).unmet) == ([], "")
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ({"phase": "Error", "conditions": [{"type": "Ready", "status": "False", "reason": "QuotaExceeded"}]}, "QuotaExceeded"),
+        ({"phase": "Provisioning", "conditions": [{"type": "Ready", "status": "False", "reason": "QuotaExceeded"}]}, "QuotaExceeded"),
+        ({"phase": "Failed"}, "Failed"),
+        ({"phase": "Error"}, "Error"),
+        ({"conditions": [{"type": "Available", "status": "Unknown", "reason": "NodePoolFailed"}]}, "NodePoolFailed"),
+    ],
+)
+def test_a_provider_that_has_given_up_is_an_error_with_its_reason(status: dict[str, Any], reason: str) -> None:
+    world = World("c1")
+    world.run(PLANNED, wait=False)
+    world.plane.objects[f"{PLANES}/{C1}"]["status"] = status
+    outcome = world.run(PLANNED, wait=False)
+    assert (codes(outcome), phases(outcome)) == (["CM-MEMBER-07"], {"c1": "Error"})
+    assert f'could not make c1: "{reason}"' in outcome.findings[0].summary
+    (row,) = outcome.extra["clusters"]
+    assert [entry["reason"] for entry in row["conditions"] if entry["type"] == "Provisioned"] == [reason]
+    ready(world)
+    assert phases(world.run(PLANNED)) == {"c1": "Ready"}
+
+
 def test_the_management_plane_makes_a_cluster_before_it_joins_and_removes_it_last() -> None:
     world = World("c1")
     first = world.run(PLANNED, wait=False)
@@ -393,6 +430,8 @@ def test_the_management_plane_makes_a_cluster_before_it_joins_and_removes_it_las
     ready(world, "False", "CreatingNodes")
     second = world.run(PLANNED, wait=False)
     assert (second.changed, phases(second)) == (False, {"c1": "Provisioning"}) and "CreatingNodes" in second.findings[0].evidence
+    world.plane.objects[f"{PLANES}/{C1}"]["status"] = {"phase": "WaitingForRacks"}
+    assert phases(world.run(PLANNED, wait=False)) == {"c1": "Provisioning"}, "a word that is not known is no error"
     ready(world)
     assert phases(world.run(PLANNED)) == {"c1": "Ready"}
     assert not world.run(PLANNED).changed

@@ -1,0 +1,70 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""What is still in Karmada of workloads that are not wanted any more, and what holds it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from ..base.json_fields import texts
+from ..findings.finding import Finding
+from ..findings.wording import finding, listed, show
+from .facts import TenantFacts
+from .models import FleetRequest
+from .names import karmada_namespace
+from .writes import item_of
+
+SHOWN: Final = 5  # names in a finding
+
+
+def staying_findings(request: FleetRequest, facts: TenantFacts, leaving: Iterable[str], karmada: str, seconds: float) -> list[Finding]:
+    """Return a finding for each workload of which something is left, or for the namespace of a tenant that is to have none.
+
+    :param leaving: workloads that are removed and not yet gone.
+    :param karmada: inventory name of the control plane.
+    :param seconds: for which the run waited.
+    """
+    namespace, names = karmada_namespace(request.tenant), list(leaving)
+    found = []
+    for name in names:
+        owned = facts.owned(name)
+        rows = {f"{key.kind} {key.name}": entry for key, entry in owned.objects.items()}
+        rows |= {f"PropagationPolicy {own}": entry for own, entry in owned.policies.items()}
+        rows |= {f"ControllerRevision {own}": entry for own, entry in owned.revisions.items()}
+        members = {member for key in owned.objects if (binding := facts.bindings.get(key.binding)) for member in binding.replicas}
+        summary = (
+            f"FleetWorkload {name} is not wanted any more, and was not gone within {seconds:g} s: {listed(rows, SHOWN)} of {namespace}"
+        )
+        found.append(_finding(summary, request, facts, rows.values(), members, karmada, item_of(name)))
+    wants_none = request.workloads is not None and not (request.workloads or request.refused or request.keep_others)
+    if wants_none and not names and facts.namespace is not None:
+        summary = f"The namespace {namespace} has no workload any more, and was not gone within {seconds:g} s"
+        members = {member for binding in facts.bindings.values() for member in binding.replicas}
+        found.append(_finding(summary, request, facts, [facts.namespace], members, karmada))
+    return found
+
+
+def _finding(
+    summary: str,
+    request: FleetRequest,
+    facts: TenantFacts,
+    rows: Iterable[Mapping[str, Any]],
+    members: set[str],
+    karmada: str,
+    item: str = "",
+) -> Finding:
+    names = {cluster.member: cluster.name for cluster in request.clusters.values()}
+    finalizers = sorted({show(name) for row in rows for name in texts(row, "metadata", "finalizers")})
+    lost = sorted(names.get(member, member) for member in members if member not in facts.members or not facts.members[member].ready)
+    holds = [f"finalizers {listed(finalizers, SHOWN)}"] if finalizers else []
+    holds += [f"clusters that are not Ready: {listed(lost, SHOWN)}"] if lost else []
+    bring = f"Bring {listed(lost, SHOWN)} back, or let it leave; then run again." if lost else "Run again."
+    return finding(
+        "CM-FLEET-13",
+        cluster=karmada,
+        item=item,
+        summary=summary,
+        evidence=f"It is held by {' and '.join(holds)}" if holds else "Nothing shows what holds it; karmada-controller-manager may be down",
+        fix=f"{bring} Karmada takes objects out of the clusters before it lets them go, with karmada-controller-manager.",
+    )

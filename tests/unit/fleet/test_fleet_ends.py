@@ -1,0 +1,78 @@
+# Copyright: Contributors to the edge_portal.cilium_mesh project
+# SPDX-License-Identifier: Apache-2.0
+"""A run of the fleet that waits ends well only if all that is wanted is there, and all that is not wanted is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import ObjectKey
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import FleetWorkload
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import karmada_namespace, member_name
+from tests.testing.karmada_api import SHOP, ModelFleet, ModelRun
+
+NAMESPACE: Final = karmada_namespace(SHOP)
+DEPLOYMENT: Final = ObjectKey("Deployment", "web").path(NAMESPACE)
+POLICY: Final = f"/apis/policy.karmada.io/v1alpha1/namespaces/{NAMESPACE}/propagationpolicies/web"
+REVISION: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/controllerrevisions/web-r1"
+
+
+def workload(name: str = "web") -> FleetWorkload:
+    return FleetWorkload(name=name, fleet="all", template={"spec": {"containers": [{"name": "web", "image": "web:1"}]}})
+
+
+def told(run: ModelRun) -> list[str]:
+    return [f"{entry.code} {entry.item} {entry.summary} {entry.evidence} {entry.fix}" for entry in run.outcome.findings]
+
+
+@pytest.fixture
+def fleet() -> ModelFleet:
+    fleet = ModelFleet()
+    assert fleet.run([workload(), workload("other")]).outcome.unmet == ""
+    return fleet
+
+
+@pytest.mark.parametrize("path", [DEPLOYMENT, POLICY, REVISION])
+@pytest.mark.parametrize("rest", [0, 1])
+def test_a_workload_that_is_still_there_when_time_is_over_is_named_with_what_holds_it(fleet: ModelFleet, path: str, rest: int) -> None:
+    fleet.model.holds = {path: "karmada.io/binding-controller"}
+    wanted = [workload("other")][:rest]
+    run = fleet.run(wanted)
+    assert run.outcome.unmet == "What is not wanted any more is still there; the findings say what holds it."
+    (said,) = told(run)
+    assert said.startswith("CM-FLEET-13 fleetWorkloads/web FleetWorkload web is not wanted any more, and was not gone within 600 s")
+    assert 'finalizers "karmada.io/binding-controller"' in said and path.rpartition("/")[2] in said
+    del fleet.model.objects[path]
+    assert (fleet.run(wanted).outcome.unmet, told(fleet.run(wanted))) == ("", [])
+
+
+def test_a_cluster_that_is_not_ready_is_named(fleet: ModelFleet) -> None:
+    fleet.model.holds = {DEPLOYMENT: "karmada.io/binding-controller"}
+    fleet.model.kill(member_name(SHOP, "c2"))
+    (said,) = [line for line in told(fleet.run([workload("other")])) if line.startswith("CM-FLEET-13")]
+    assert "clusters that are not Ready: c2" in said and "Bring c2 back" in said
+
+
+def test_a_namespace_that_stays_is_named(fleet: ModelFleet) -> None:
+    path = f"/api/v1/namespaces/{NAMESPACE}"
+    fleet.model.holds = {path: "kubernetes"}
+    run = fleet.run([])
+    assert run.outcome.unmet and "has no workload any more" in told(run)[0]
+    del fleet.model.objects[path]
+    assert fleet.run([]).outcome.unmet == ""
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(lambda fleet: fleet.run([], wait=False), id="without waiting"),
+        pytest.param(lambda fleet: fleet.run([], check_mode=True), id="a check"),
+    ],
+)
+def test_where_a_run_does_not_wait_nothing_is_late(fleet: ModelFleet, run: Callable[[ModelFleet], ModelRun]) -> None:
+    fleet.model.holds = {DEPLOYMENT: "karmada.io/binding-controller"}
+    ended = run(fleet)
+    assert (ended.outcome.unmet, told(ended)) == ("", [])
