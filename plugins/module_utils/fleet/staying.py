@@ -66,5 +66,5 @@ def _finding(
         item=item,
         summary=summary,
         evidence=f"It is held by {' and '.join(holds)}" if holds else "Nothing shows what holds it; karmada-controller-manager may be down",
-        fix=f"{bring} Karmada takes objects out of the clusters before it lets them go, with karmada-controller-manager.",
+        fix=f"{bring} Karmada takes objects out of the clusters before they go, with karmada-controller-manager.",
     )
