@@ -124,9 +124,11 @@ class Karmada:
         for part, url in self._health().items():
             await wait_until(partial(_is_healthy, url, self._files.ca), self._processes[part], _LIMIT)
 
-    def kill(self, part: str) -> None:
-        """End a part with SIGKILL; it stays dead until `revive`."""
-        self._process(part).kill()
+    async def kill(self, part: str) -> None:
+        """End a part with SIGKILL, and return when it is dead; it stays so until `revive`."""
+        process = self._process(part)
+        process.kill()
+        await process.wait()
 
     def freeze(self, part: str) -> None:
         """Stop a part with SIGSTOP: its connections stay, and nothing answers."""

@@ -259,8 +259,11 @@ class Supervisor:
         if act == "revive":
             await self.karmada.revive(part)
             return f"Karmada's {part} goes on"
-        {"kill": self.karmada.kill, "freeze": self.karmada.freeze}[act](part)
-        return f"Karmada's {part} is {'dead' if act == 'kill' else 'frozen'}"
+        if act == "kill":
+            await self.karmada.kill(part)
+            return f"Karmada's {part} is dead"
+        self.karmada.freeze(part)
+        return f"Karmada's {part} is frozen"
 
     async def _reset(self) -> str:
         if self.karmada:
