@@ -50,6 +50,7 @@ class KarmadaModel:
     since: dict[str, datetime] = field(default_factory=dict)  # member -> when it died or came back
     refusing: dict[str, str] = field(default_factory=dict)  # member, or "MEMBER KIND" -> what its API server says of such writes
     holds: dict[str, str] = field(default_factory=dict)  # API path -> finalizer that keeps the object when it is deleted
+    waits_for_dead: bool = False  # whether a ResourceBinding stays until its members that are dead have let its object go
     full: set[str] = field(default_factory=set)  # members that the scheduler takes last for what has replicas
     unfit: str = ""  # reason for which the scheduler decides nothing
     broken: set[str] = field(default_factory=set)  # images whose pods are never ready; "MEMBER IMAGE" in one member
@@ -151,7 +152,8 @@ class KarmadaModel:
         live = self._live()
         templates = self._templates(live)
         for key in [key for key, found in self.bindings.items() if key.kind in kinds and found["owner"] != _uid(templates.get(key))]:
-            del self.bindings[key]
+            if self.dead.isdisjoint(binding_facts(self.bindings[key]).replicas) or not self.waits_for_dead:
+                del self.bindings[key]
         for policy in _policies(live).values():
             for selector in policy["spec"]["resourceSelectors"]:
                 key = ObjectKey(selector["kind"], selector["name"])

@@ -104,6 +104,12 @@ class TenantFacts:
         """Return what was made for a workload, in the order in which it was listed."""
         return self._by_owner.get(workload) or OwnedFacts({}, {}, {})
 
+    @property
+    def outliving(self) -> Mapping[str, BindingFacts]:
+        """ResourceBindings by name whose template is gone: Karmada deletes them when the objects are out of every cluster."""
+        known = {key.binding for key in self.objects}
+        return {name: binding for name, binding in self.bindings.items() if name not in known}
+
     @cached_property
     def _by_owner(self) -> Mapping[str, OwnedFacts]:
         # Each workload would otherwise look through what all have: with 200 of them and ten revisions each, that took seconds a round.

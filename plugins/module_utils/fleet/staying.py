@@ -13,13 +13,20 @@ from ..findings.wording import finding, listed, show
 from .facts import TenantFacts
 from .models import FleetRequest
 from .names import karmada_namespace
-from .writes import item_of
+from .writes import is_leaving, item_of
 
 SHOWN: Final = 5  # names in a finding
 
 
+def is_any_staying(request: FleetRequest, facts: TenantFacts) -> bool:
+    """Return whether something is still there of what the request does not want any more, also of workloads that stay."""
+    if request.workloads is None or request.keep_others:
+        return False
+    return bool(facts.outliving) or any(is_leaving(found) for found in facts.objects.values())
+
+
 def staying_findings(request: FleetRequest, facts: TenantFacts, leaving: Iterable[str], karmada: str, seconds: float) -> list[Finding]:
-    """Return a finding for each workload of which something is left, or for the namespace of a tenant that is to have none.
+    """Return a finding for each workload of which something is left, for what is left besides, or for a tenant's empty namespace.
 
     :param leaving: workloads that are removed and not yet gone.
     :param karmada: inventory name of the control plane.
@@ -37,8 +44,17 @@ def staying_findings(request: FleetRequest, facts: TenantFacts, leaving: Iterabl
             f"FleetWorkload {name} is not wanted any more, and was not gone within {seconds:g} s: {listed(rows, SHOWN)} of {namespace}"
         )
         found.append(_finding(summary, request, facts, rows.values(), members, karmada, item_of(name)))
+    outliving = {f"ResourceBinding {name}": binding for name, binding in facts.outliving.items()}
+    going = {
+        f"{key.kind} {key.name}": entry for key, entry in facts.objects.items() if is_leaving(entry) and facts.owner(entry) not in names
+    }
+    if is_any_staying(request, facts) and (outliving or going):
+        shown = listed([*going, *outliving], SHOWN)
+        summary = f"What {shown} of {namespace} brought is not wanted any more, and was not gone within {seconds:g} s"
+        members = {member for binding in outliving.values() for member in binding.replicas}
+        found.append(_finding(summary, request, facts, going.values(), members, karmada))
     wants_none = request.workloads is not None and not (request.workloads or request.refused or request.keep_others)
-    if wants_none and not names and facts.namespace is not None:
+    if wants_none and not found and facts.namespace is not None:
         summary = f"The namespace {namespace} has no workload any more, and was not gone within {seconds:g} s"
         members = {member for binding in facts.bindings.values() for member in binding.replicas}
         found.append(_finding(summary, request, facts, [facts.namespace], members, karmada))

@@ -26,7 +26,7 @@ from ..fleet.plan import FleetPlan, plan_fleet
 from ..fleet.revisions import revision_name
 from ..fleet.rollout import PAUSED, STALLED, situation_of
 from ..fleet.status import AVAILABLE, DEGRADED, PROGRESSING, WorkloadStatus, refused_status, total_phase, workload_status
-from ..fleet.staying import staying_findings
+from ..fleet.staying import is_any_staying, staying_findings
 from ..fleet.writes import item_of, service_name
 from ..kube.client import Cluster, ClusterAccess, open_cluster
 from ..mesh.fleet_kinds import ERROR, PENDING, FleetKind
@@ -148,7 +148,7 @@ def _carry_out(run: FleetRun, opened: Observation, made: Round, recorder: Record
     stalled = frozenset(
         name for name, decision in made.planned.decisions.items() if decision.target and decision.target.turn.phase == STALLED
     )
-    if made.planned.plan.empty and not (run.options.wait and _is_waiting(made, GRACE, stalled)):
+    if made.planned.plan.empty and not (run.options.wait and _is_waiting(run.request, made, GRACE, stalled)):
         return made
     while True:
         if not made.planned.plan.empty:
@@ -162,7 +162,7 @@ def _carry_out(run: FleetRun, opened: Observation, made: Round, recorder: Record
         took = run.ports.clock() - began
         _tell_progress(run, made, said)
         idle = run.ports.clock() - written
-        if made.planned.plan.empty and not _is_waiting(made, idle, stalled):
+        if made.planned.plan.empty and not _is_waiting(run.request, made, idle, stalled):
             return made
         if run.ports.clock() >= end:
             return made
@@ -194,14 +194,14 @@ def _sentence(error: ClusterError) -> str:
     return f"Karmada's API server did not take a write: {error.message}"
 
 
-def _is_waiting(made: Round, idle: float, stalled: Collection[str] = ()) -> bool:
+def _is_waiting(request: FleetRequest, made: Round, idle: float, stalled: Collection[str] = ()) -> bool:
     """Return whether time alone may bring a workload further.
 
     :param idle: seconds since the last write.
     :param stalled: workloads whose rollout had stalled when the run began. They get their deadline once more: what stopped them may be
         removed by now, and Karmada tries again after pauses that grow (its Works wait in a rate-limited queue).
     """
-    if made.planned.leaving:
+    if made.planned.leaving or is_any_staying(request, made.facts):
         return True
     if made.statuses:
         return any(_may_go_on(made, name, status, idle, name in stalled) for name, status in made.statuses.items())

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -54,6 +55,31 @@ def test_a_cluster_that_is_not_ready_is_named(fleet: ModelFleet) -> None:
     fleet.model.kill(member_name(SHOP, "c2"))
     (said,) = [line for line in told(fleet.run([workload("other")])) if line.startswith("CM-FLEET-13")]
     assert "clusters that are not Ready: c2" in said and "Bring c2 back" in said
+
+
+def test_what_a_dead_cluster_still_has_is_awaited_and_named_by_every_run(fleet: ModelFleet) -> None:
+    """Templates go at once; the ResourceBinding stays until Karmada reaches the cluster."""
+    fleet.model.waits_for_dead = True
+    fleet.model.kill(member_name(SHOP, "c2"))
+    for _ in range(2):
+        run = fleet.run([workload("other")])
+        (said,) = [line for line in told(run) if line.startswith("CM-FLEET-13")]
+        assert "ResourceBinding web-deployment" in said and "clusters that are not Ready: c2" in said and run.outcome.unmet
+    fleet.model.revive(member_name(SHOP, "c2"))
+    run = fleet.run([workload("other")])
+    assert (run.outcome.unmet, told(run)) == ("", [])
+
+
+def test_an_object_beside_a_workload_that_does_not_go_is_named() -> None:
+    fleet, config = ModelFleet(), {"kind": "ConfigMap", "name": "conf", "data": {"A": "1"}}
+    assert fleet.run([replace(workload(), resources=(config,))]).outcome.unmet == ""
+    path = ObjectKey("ConfigMap", "conf").path(NAMESPACE)
+    fleet.model.holds = {path: "example.com/backup"}
+    run = fleet.run([workload()])
+    (said,) = told(run)
+    assert run.outcome.unmet and "ConfigMap conf" in said and 'finalizers "example.com/backup"' in said
+    del fleet.model.objects[path]
+    assert (fleet.run([workload()]).outcome.unmet, fleet.run([workload()]).outcome.findings) == ("", ())
 
 
 def test_a_namespace_that_stays_is_named(fleet: ModelFleet) -> None:
