@@ -184,7 +184,7 @@ def _write(run: FleetRun, opened: Observation, made: Round, recorder: Recorder) 
     if done.failures:
         raise next(iter(done.failures.values()))
     failed = {item: next(iter(errors.values())) for item, errors in done.items.items()}
-    names = {item_of(name): name for name in made.statuses}
+    names = {item_of(name): name for name in (*made.statuses, *made.planned.leaving)}
     return {names[item]: error for item, error in failed.items() if item in names}
 
 

@@ -1,21 +1,35 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever Karmada answers in place of an object, at whichever request: nothing is deleted, and the status says that it is not there."""
+"""Whatever Karmada answers in place of an object, at whichever request: nothing is lost, and the result says what was not done.
+
+At a request that reads, nothing is deleted, and the status says that Karmada is not there. At one that writes, the run goes on with what it
+can, and the next one completes what is left, whether the write was carried out or not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Forbidden, ServerRefused, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import apply_plan
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import (
+    ClusterError,
+    Forbidden,
+    ServerRefused,
+    Unreachable,
+    WriteConflict,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import ObjectKey as FleetKey
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import member_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.parse import parse_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet import FleetRun, run_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import FleetOptions
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import Interrupted
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import Interrupted, Outcome
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.mesh_result import mesh_result
 from mesh_operator.base.keys import ObjectKey
 from mesh_operator.base.kinds import WORKLOAD
@@ -28,7 +42,7 @@ from mesh_operator.statuses.item_statuses import statuses_of_items
 from tests.testing.answer_in_parts import in_parts
 from tests.testing.gate import left_to_the_deep_run
 from tests.testing.karmada_client import FleetWorld, KarmadaClient
-from tests.testing.karmada_model import KarmadaModel
+from tests.testing.karmada_model import KarmadaModel, Refused
 from tests.unit.fleet.test_what_a_workload_names import TEMPLATE, TENANT, karmada
 
 ADDRESS: Final = "10.1.2.3:6443"
@@ -120,3 +134,130 @@ def test_no_answer_of_karmada_makes_a_run_delete_anything_and_the_status_says_so
         ready = next(row for row in status["conditions"] if row["type"] == "Ready")
         assert (ready["status"], ready["reason"]) == ("False", "KarmadaUnavailable")
         assert ADDRESS not in str(status), "addresses of the platform are none of a tenant's business"
+
+
+# --- writes ---
+
+WRITE_ANSWERS: Final[dict[str, Callable[[], ClusterError]]] = {
+    **ANSWERS,
+    "409": lambda: WriteConflict(f"{ADDRESS} says that the object changed.", cluster=KARMADA),  # as the client calls it
+}
+OTHER_TEMPLATE: Final = {"spec": {"containers": [{"name": "web", "image": "web:2"}]}}
+CONF: Final = {"kind": "ConfigMap", "name": "conf", "data": {"A": "1"}}
+PORTS: Final = {"ports": [{"port": 80}]}
+
+
+def workload(name: str, template: Mapping[str, Any] = TEMPLATE, **more: Any) -> dict[str, Any]:
+    return {"name": name, "fleetRef": {"name": "all"}, "template": template, "rollout": {"batchSize": 2}, **more}
+
+
+BEFORE: Final = [workload("web", service=PORTS, resources=[CONF]), workload("api")]
+COURSES: Final[dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]]] = {
+    "creation": ([], BEFORE),
+    "change": (BEFORE, [workload("web", OTHER_TEMPLATE, service=PORTS), workload("api")]),
+    "removal of one": (BEFORE, BEFORE[1:]),
+    "removal of all": (BEFORE, []),
+}
+"""Course -> the workloads before, and those that the run with the error asks for."""
+
+
+@dataclass
+class FailingWrites:
+    """A Karmada that answers one write of a run with an error. ``done``: it carries it out all the same."""
+
+    model: KarmadaModel
+    answer: Callable[[], ClusterError] = WRITE_ANSWERS["503"]
+    at: int = 0
+    done: bool = False
+    asked: int = 0
+    failed: list[str] = field(default_factory=list)  # paths
+
+    def connect(self, _access: Any) -> Any:
+        client: Any = KarmadaClient(self.model)
+        client.host = KARMADA
+        client.apply = lambda path, body, *, manager: self._write("apply", path, body)
+        client.merge_patch = lambda path, body, *, manager: self._write("merge", path, body)
+        client.create = lambda path, body, *, manager: self._write("create", path, body)
+        client.delete = lambda path, *, uid="", resource_version="": self._write("delete", path, {"metadata": {"uid": uid} if uid else {}})
+        return client
+
+    def _write(self, method: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        self.asked += 1
+        fails = self.asked == self.at
+        if fails:
+            self.failed.append(path)
+        if not fails or self.done:
+            try:
+                self.model.write_one(method, path, copy.deepcopy(dict(body)))
+            except Refused as refused:
+                raise WriteConflict(str(refused), cluster=KARMADA) from None
+        if fails:
+            raise self.answer()
+        return {}
+
+    def run(self, workloads: list[dict[str, Any]], *, wait: bool = True) -> Outcome:
+        """Bring these workloads there, with one write at a time."""
+        world = FleetWorld(self.model, hosts=(KARMADA,))
+        return run_fleet(
+            FleetRun(
+                request=parse_fleet({**WISH, "workloads": workloads}, (KARMADA,)).request,
+                karmada=KARMADA,
+                options=FleetOptions(wait=wait, wait_timeout=90, parallel=1),
+                who=world,
+                ports=replace(world._ports(), apply=apply_plan),
+                now=self.model.now,
+                connect=self.connect,
+            )
+        )
+
+
+def there(model: KarmadaModel) -> tuple[set[str], dict[str, dict[str, str]]]:
+    """Every object in Karmada, and what each member runs with which image."""
+    return set(model.objects), {
+        member: {f"{key.kind} {key.name}": model.image_in(member, key) if key.kind == "Deployment" else "" for key in sorted(copies)}
+        for member, copies in model.running.items()
+    }
+
+
+def prepared(course: str) -> KarmadaModel:
+    model = karmada()
+    assert not FailingWrites(model).run(COURSES[course][0]).unmet
+    return model
+
+
+@pytest.mark.parametrize("wait", [True, False], ids=["waits", "once"])
+@pytest.mark.parametrize("course", COURSES)
+@pytest.mark.parametrize("answer", left_to_the_deep_run(list(WRITE_ANSWERS), but=("409", "503")))
+def test_whatever_karmada_answers_to_a_write_the_result_says_so_nothing_is_lost_and_the_next_run_completes(
+    answer: str, course: str, wait: bool
+) -> None:
+    before, after = COURSES[course]
+    start = prepared(course)
+    straight = FailingWrites(copy.deepcopy(start))
+    assert not straight.run(after, wait=True).unmet
+    goal = there(straight.model)
+    if not wait:
+        straight = FailingWrites(copy.deepcopy(start))
+        straight.run(after, wait=False)
+    assert straight.asked > 1
+    kept = {entry["name"] for entry in before} & {entry["name"] for entry in after}
+    for done in (False, True):
+        for number in range(1, straight.asked + 1):
+            where = f"write {number}, {'carried out' if done else 'not carried out'}"
+            failing = FailingWrites(copy.deepcopy(start), WRITE_ANSWERS[answer], at=number, done=done)
+            try:
+                outcome = failing.run(after, wait=wait)
+            except Interrupted as stopped:
+                assert isinstance(stopped.error, ClusterError) and stopped.error.cluster == KARMADA, where
+                # Nothing may be said of a write that may have been made: an answer of 4xx alone says that it was not.
+                assert stopped.outcome.changed or number == 1, where
+            else:
+                assert outcome.findings or (wait and there(failing.model) == goal), f"{where}: the result says nothing of it"
+            assert failing.failed, where
+            for name in kept:
+                key = FleetKey("Deployment", name)
+                assert all(failing.model.image_in(member_name(TENANT, cluster), key) for cluster in "abc"), f"{where}: {name} is lost"
+            again = FailingWrites(failing.model)
+            assert (again.run(after).unmet, there(failing.model)) == ("", goal), where
+            calm = FailingWrites(failing.model)
+            assert not calm.run(after).changed and not calm.asked, where
