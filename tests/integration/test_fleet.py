@@ -36,8 +36,10 @@ def fleet(module_lab: MeshLab, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture
 def empty(fleet: FleetLab) -> FleetLab:
     """No workload in any cluster, whatever another test left."""
-    run = fleet.play([])
-    assert (run.rc, fleet.images()) == (0, ["-", "-"]), run.output
+    if fleet.karmada.get(f"/api/v1/namespaces/{karmada_namespace(SHOP)}") is not None:
+        run = fleet.play([])
+        assert run.rc == 0, run.output
+    assert fleet.images() == ["-", "-"]
     return fleet
 
 

@@ -128,8 +128,8 @@ class ModelFleet:
     def __post_init__(self) -> None:
         self.model = KarmadaModel(tenant=self.tenant, members={member_name(self.tenant, name): self.tenant.labels for name in self.names})
 
-    def run(self, workloads: Sequence[FleetWorkload], *, wait: bool = True, check_mode: bool = False) -> ModelRun:
-        """One run for these workloads, which are in the fleet "all"."""
+    def run(self, workloads: Sequence[FleetWorkload] | None, *, wait: bool = True, check_mode: bool = False) -> ModelRun:
+        """One run for these workloads, which are in the fleet "all". None: it says nothing of workloads."""
         client, pauses = ModelClient(self.model, self.read_seconds), list[float]()
 
         def sleep(seconds: float) -> None:
@@ -150,10 +150,10 @@ class ModelFleet:
         )
         return ModelRun(run_fleet(run), dict(client.requests), tuple(pauses))
 
-    def request(self, workloads: Sequence[FleetWorkload]) -> FleetRequest:
+    def request(self, workloads: Sequence[FleetWorkload] | None) -> FleetRequest:
         return FleetRequest(
             tenant=self.tenant,
             clusters={name: FleetCluster(name=name, member=member_name(self.tenant, name)) for name in self.names},
             fleets={"all": Fleet(name="all", clusters=self.names)},
-            workloads={entry.name: entry for entry in workloads},
+            workloads={entry.name: entry for entry in workloads} if workloads is not None else None,
         )

@@ -304,8 +304,12 @@ def _names(request: UnitRequest, result: Mapping[str, Any]) -> set[str]:
 
 
 def _is_premature(request: UnitRequest, stored: Stored, status: Mapping[str, Any] | None) -> bool:
-    """Return whether a status calls a cluster unreachable that merely has no credentials yet, in the turn in which it became ready."""
-    return stored.key.name in request.waiting and (status or {}).get("phase") == ERROR
+    """Return whether a status calls a cluster unreachable that merely has no credentials yet, in the turn in which it became ready.
+
+    That the management plane could not make it is no such status.
+    """
+    failed = any(row.get("type") == "Provisioned" and row.get("status") == "False" for row in rows_of(status or {}, "conditions"))
+    return stored.key.name in request.waiting and (status or {}).get("phase") == ERROR and not failed
 
 
 def _soonest(found: Next) -> tuple[bool, float]:

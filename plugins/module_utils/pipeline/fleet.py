@@ -205,7 +205,8 @@ def _is_waiting(request: FleetRequest, made: Round, idle: float, stalled: Collec
         return True
     if made.statuses:
         return any(_may_go_on(made, name, status, idle, name in stalled) for name, status in made.statuses.items())
-    return made.facts.namespace is not None  # it is removed when nothing is left in it
+    # It is removed when nothing is left in it, where the tenant is to have no workload.
+    return request.workloads is not None and not request.keep_others and made.facts.namespace is not None
 
 
 def _may_go_on(made: Round, name: str, status: WorkloadStatus, idle: float, stalled: bool) -> bool:

@@ -102,3 +102,8 @@ def test_where_a_run_does_not_wait_nothing_is_late(fleet: ModelFleet, run: Calla
     fleet.model.holds = {DEPLOYMENT: "karmada.io/binding-controller"}
     ended = run(fleet)
     assert (ended.outcome.unmet, told(ended)) == ("", [])
+
+
+def test_a_run_that_says_nothing_of_workloads_waits_for_nothing(fleet: ModelFleet) -> None:
+    run = fleet.run(None)
+    assert (run.outcome.unmet, run.pauses, run.writes) == ("", (), 0)

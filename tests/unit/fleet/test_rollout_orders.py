@@ -30,6 +30,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.plan import plan_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout import SETTLING
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Step
+from tests.testing.gate import left_to_the_deep_run
 from tests.testing.karmada_model import KarmadaModel
 
 TENANT: Final = Tenant("shop", "default")
@@ -153,20 +154,20 @@ def no_wave_began_early(place: Place) -> None:
             assert tag == 1 or all((other, tag) in place.whole for other in before), (name, tag, place.parts(name))
 
 
-@pytest.mark.parametrize(
-    ("refused", "changes", "dies"),
-    [
-        pytest.param("", 2, "", id="one change"),
-        pytest.param("ConfigMap", 2, "", id="refused ConfigMap"),
-        pytest.param("Deployment", 2, "", id="refused Deployment", marks=pytest.mark.full),
-        pytest.param("", 3, "", id="another change meanwhile", marks=pytest.mark.full),
-        pytest.param("", 2, "a", id="the cluster of the first wave is lost", marks=pytest.mark.full),
-        pytest.param("", 2, "b", id="the cluster of the second wave is lost", marks=pytest.mark.full),
-    ],
-)
-def test_no_order_brings_a_change_to_a_cluster_before_its_wave_and_each_order_leads_to_the_end(
-    refused: str, changes: int, dies: str
-) -> None:
+ROWS: Final[Mapping[str, tuple[str, int, str]]] = {
+    "one change": ("", 2, ""),
+    "refused ConfigMap": ("ConfigMap", 2, ""),
+    "refused Deployment": ("Deployment", 2, ""),
+    "another change meanwhile": ("", 3, ""),
+    "the cluster of the first wave is lost": ("", 2, "a"),
+    "the cluster of the second wave is lost": ("", 2, "b"),
+}
+"""What is tried -> the kind that the cluster of the first wave refuses, the last revision, and the cluster that dies at some time."""
+
+
+@pytest.mark.parametrize("row", left_to_the_deep_run(list(ROWS), but=("one change",)))
+def test_no_order_brings_a_change_to_a_cluster_before_its_wave_and_each_order_leads_to_the_end(row: str) -> None:
+    refused, changes, dies = ROWS[row]
     first = started()
     if refused:
         first.karmada.refusing[f"{CLUSTERS['a'].member} {refused}"] = "admission webhook denied the request"

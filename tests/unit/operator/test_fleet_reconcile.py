@@ -349,6 +349,23 @@ def test_a_cluster_is_not_called_unreachable_in_the_turn_in_which_it_gets_its_cr
     assert "phase" not in fleet.status(CLUSTER, "c1") and fleet.status(CLUSTER, "c2")["phase"] == "Error"
 
 
+def test_a_cluster_that_the_management_plane_could_not_make_is_an_error_although_it_has_no_credentials(fleet: Fleet) -> None:
+    fleet.found["c1"] = NotUsable(name="c1", reason="ClusterNotReady", message="It is not ready.")
+    refused = {"type": "Provisioned", "status": "False", "reason": "QuotaExceeded", "message": ""}
+
+    def ran(request: RunRequest) -> RunResult:
+        result = members(request.variables["fleet"], "Error")
+        for row in result["clusters"]:
+            row["conditions"] = [refused, *row["conditions"]]
+        return RunResult(state=RunState.FAILED, rc=2, mesh_result=result, last_task="", seconds=1.0)
+
+    fleet.ran = ran
+    fleet.turn(CLUSTERS)
+    status = fleet.status(CLUSTER, "c1")
+    assert status["phase"] == "Error"
+    assert [row["reason"] for row in status["conditions"] if row["type"] == "Provisioned"] == ["QuotaExceeded"]
+
+
 def test_credentials_that_cannot_be_read_stop_nothing_but_the_turn(fleet: Fleet) -> None:
     def broken() -> Planes:
         raise CredentialsInvalid("The kubeconfig of --karmada-kubeconfig cannot be read.", remedy="", cluster="")
