@@ -107,9 +107,7 @@ class RolloutState:
             "skipped": list(self.skipped),
             "held": self.held,
             "restart": self.restart,
-            "operation": {key: value for key, value in self.operation._asdict().items() if value != "" or key != "cluster"}
-            if self.operation.id
-            else {},
+            "operation": {key: value for key, value in self.operation._asdict().items() if value},
             "rollback": self.rollback._asdict() if self.rollback else {},
             "evicted": {member: eviction._asdict() for member, eviction in sorted(self.evicted.items())},
             "unhealthy": dict(sorted(self.unhealthy.items())),

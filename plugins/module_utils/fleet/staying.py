@@ -25,6 +25,13 @@ def is_any_staying(request: FleetRequest, facts: TenantFacts) -> bool:
     return bool(facts.outliving) or any(is_leaving(found) for found in facts.objects.values())
 
 
+def may_go(facts: TenantFacts) -> bool:
+    """Return whether time alone may bring away what is staying: a cluster that is not Ready gives nothing back."""
+    ready = {name for name, member in facts.members.items() if member.ready}
+    going = any(is_leaving(found) for found in facts.objects.values())
+    return going or any(ready.issuperset(binding.replicas) for binding in facts.outliving.values())
+
+
 def staying_findings(request: FleetRequest, facts: TenantFacts, leaving: Iterable[str], karmada: str, seconds: float) -> list[Finding]:
     """Return a finding for each workload of which something is left, for what is left besides, or for a tenant's empty namespace.
 

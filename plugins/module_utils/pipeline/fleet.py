@@ -26,7 +26,7 @@ from ..fleet.plan import FleetPlan, plan_fleet
 from ..fleet.revisions import revision_name
 from ..fleet.rollout import PAUSED, STALLED, situation_of
 from ..fleet.status import AVAILABLE, DEGRADED, PROGRESSING, WorkloadStatus, refused_status, total_phase, workload_status
-from ..fleet.staying import is_any_staying, staying_findings
+from ..fleet.staying import is_any_staying, may_go, staying_findings
 from ..fleet.writes import item_of, service_name
 from ..kube.client import Cluster, ClusterAccess, open_cluster
 from ..mesh.fleet_kinds import ERROR, PENDING, FleetKind
@@ -201,7 +201,7 @@ def _is_waiting(request: FleetRequest, made: Round, idle: float, stalled: Collec
     :param stalled: workloads whose rollout had stalled when the run began. They get their deadline once more: what stopped them may be
         removed by now, and Karmada tries again after pauses that grow (its Works wait in a rate-limited queue).
     """
-    if made.planned.leaving or is_any_staying(request, made.facts):
+    if made.planned.leaving or (is_any_staying(request, made.facts) and (idle < GRACE or may_go(made.facts))):
         return True
     if made.statuses:
         return any(_may_go_on(made, name, status, idle, name in stalled) for name, status in made.statuses.items())

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import ObjectKey
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import FleetWorkload
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import karmada_namespace, member_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet import GRACE
 from tests.testing.karmada_api import SHOP, ModelFleet, ModelRun
 
 NAMESPACE: Final = karmada_namespace(SHOP)
@@ -64,6 +65,7 @@ def test_what_a_dead_cluster_still_has_is_awaited_and_named_by_every_run(fleet: 
     for _ in range(2):
         run = fleet.run([workload("other")])
         (said,) = [line for line in told(run) if line.startswith("CM-FLEET-13")]
+        assert sum(run.pauses) < 2 * GRACE, "time alone brings nothing back from a cluster that is not Ready"
         assert "ResourceBinding web-deployment" in said and "clusters that are not Ready: c2" in said and run.outcome.unmet
     fleet.model.revive(member_name(SHOP, "c2"))
     run = fleet.run([workload("other")])
