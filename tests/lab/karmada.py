@@ -116,10 +116,11 @@ class Karmada:
         server = self._start("kube-apiserver")
         await wait_until(partial(self._answers, "/readyz"), server, _LIMIT)
         await loop.run_in_executor(self._executor, self._install)
-        for part in ("aggregated-apiserver", "webhook", "kube-controller-manager"):
+        for part in ("aggregated-apiserver", "webhook"):
             self._start(part)
         await wait_until(self._serves_clusters, self._processes["aggregated-apiserver"], _LIMIT)
-        for part in ("controller-manager", "scheduler"):
+        # The garbage collector reads the kinds when it begins and every 30 s: before, it would know none of Karmada's.
+        for part in ("kube-controller-manager", "controller-manager", "scheduler"):
             self._start(part)
         for part, url in self._health().items():
             await wait_until(partial(_is_healthy, url, self._files.ca), self._processes[part], _LIMIT)

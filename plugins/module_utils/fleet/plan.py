@@ -22,7 +22,7 @@ from .placement import Candidates, candidates, chosen, unknown_clusters
 from .revisions import revision_name
 from .rollout import Situation, Turn, situation_of, turn_of
 from .rollout_state import RolloutState
-from .writes import Target, Writer, is_leaving, is_tenants, item_of, policies_of
+from .writes import Target, Writer, is_global, is_leaving, is_tenants, item_of, policies_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,8 @@ def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, k
     found = chosen(permitted, fleet, policy, _held(situation, situation.state), usable - _left(situation.state))
     if not found.clusters:
         return Decision(workload=workload, found=found, reason=found.reason, message=found.message, waits=True, unknown=unknown)
-    turn = turn_of(workload, situation, found.clusters, _context(fleet, policy))
+    clients = candidates(request, fleet, EVERYWHERE).members if is_global(workload) else ()
+    turn = turn_of(workload, situation, found.clusters, _context(fleet, policy), clients)
     evicted = evictions_of(policy.migration, situation, turn.state, permitted, budget)
     turn = replace(turn, state=evicted.state)
     homes = _held(situation, evicted.state)

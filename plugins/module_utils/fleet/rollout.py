@@ -21,7 +21,7 @@ from .contents import REVISION_ANNOTATION, ObjectKey, content_hash, content_of, 
 from .facts import BindingFacts, MemberFacts, TenantFacts
 from .models import FleetCluster, FleetWorkload
 from .revisions import MOST, Revision, revisions_of, surplus, taken_numbers
-from .rollout_state import COMPLETE, PREPARING, ROLLING, STATE_ANNOTATION, OperationState, Rollback, RolloutState, state_of
+from .rollout_state import COMPLETE, PREPARING, ROLLING, STATE_ANNOTATION, OperationState, Rollback, RolloutState, state_of, what_of
 
 SETTLING: Final = 5  # seconds
 """How long a wave is watched at least when a change concerns an object beside the workload: what Karmada reports of a ConfigMap, Service or
@@ -106,11 +106,18 @@ def _is_decided(binding: BindingFacts, live: Mapping[str, Any] | None, policy: M
     return is_part(mapping(policy, "spec", "placement"), binding.placement) and binding.total == total and divided
 
 
-def turn_of(workload: FleetWorkload, found: Situation, clusters: Collection[FleetCluster], context: Mapping[str, Any]) -> Turn:
+def turn_of(
+    workload: FleetWorkload,
+    found: Situation,
+    clusters: Collection[FleetCluster],
+    context: Mapping[str, Any],
+    clients: Collection[str] = (),
+) -> Turn:
     """Return the transition of this run.
 
     :param clusters: candidates of the placement.
     :param context: what a new revision notes about its placement.
+    :param clients: members that get the global Service of the workload, with or without the workload.
     """
     state = _operated(workload, found, found.state or _recovered(found))
     if workload.hold is not None:
@@ -118,7 +125,9 @@ def turn_of(workload: FleetWorkload, found: Situation, clusters: Collection[Flee
     wanted = _wanted(workload, found, state)
     current = found.revisions.get(state.revision)
     if (current is None or current.hash != content_hash(wanted)) and not (_is_paused(workload, state) and found.live_revision):
-        return _begin(workload, found, state, wanted, clusters, context)
+        everywhere = (tuple(cluster.member for cluster in clusters),)
+        waves = waves_of(workload, clusters, clients) if found.live_revision else everywhere
+        return _begin(workload, found, state, wanted, waves, context)
     if state.phase == PREPARING:
         return _prepare(workload, found, state)
     if state.phase == ROLLING:
@@ -138,20 +147,36 @@ def _recovered(found: Situation) -> RolloutState:
 def _operated(workload: FleetWorkload, found: Situation, state: RolloutState) -> RolloutState:
     """Return the state after the operation that is asked for, which is done once per id."""
     asked = workload.operation
-    if asked is None or asked.id == state.operation.id:
+    if asked is None or asked.id == state.operation.id or asked.id in state.earlier:
         return state
-    noted = OperationState(kind=asked.kind, id=asked.id, result="Accepted")
+    noted = OperationState(kind=asked.kind, id=asked.id, result="Accepted", cluster=asked.cluster, to=asked.to_revision)
+    state = state.with_operation(noted)
     if not noted.is_rolled_out:
-        return replace(state, operation=noted._replace(cluster=asked.cluster))
+        return state
     if asked.kind == "Restart":
-        return replace(state, restart=asked.id, operation=noted)
+        return replace(state, restart=asked.id)
     if asked.to_revision not in found.revisions:
         known = ", ".join(str(position) for position in sorted(found.revisions)) or "none"
         message = f"There is no revision {asked.to_revision}; there are {known}."
         return replace(state, operation=noted._replace(result="Invalid", message=message))
     content = found.revisions[asked.to_revision].content
     back = Rollback(asked.to_revision, content_hash(content_of(workload)))
-    return replace(state, rollback=back, restart=str(content.get("restart", "")), operation=noted)
+    return replace(state, rollback=back, restart=str(content.get("restart", "")))
+
+
+def not_carried_out(workload: FleetWorkload, state: RolloutState) -> str:
+    """Return why the operation that is asked for is not carried out and will not be, "" if it is or may be.
+
+    :param state: after the operation was noted.
+    """
+    asked = workload.operation
+    if asked is None:
+        return ""
+    last = asked.id == state.operation.id
+    before, wanted = state.operation.what if last else state.earlier.get(asked.id, ""), what_of(asked.kind, asked.to_revision, asked.cluster)
+    if before and before != wanted:
+        return f"The id {asked.id} was used for {before}, and each id is carried out once: give {wanted} another id."
+    return state.operation.message if last and state.operation.result == "Invalid" else ""
 
 
 def _wanted(workload: FleetWorkload, found: Situation, state: RolloutState) -> dict[str, Any]:
@@ -170,7 +195,7 @@ def _begin(
     found: Situation,
     state: RolloutState,
     wanted: dict[str, Any],
-    clusters: Collection[FleetCluster],
+    waves: tuple[tuple[str, ...], ...],
     context: Mapping[str, Any],
 ) -> Turn:
     newest = found.revisions.get(max(found.revisions, default=0))
@@ -185,8 +210,6 @@ def _begin(
     operation = state.operation
     if operation.result == "Accepted" and operation.is_rolled_out and not operation.revision:
         operation = operation._replace(revision=revision.number)
-    first = not found.live_revision
-    waves = (tuple(cluster.member for cluster in clusters),) if first else waves_of(workload, clusters)
     begun = replace(
         state,
         revision=revision.number,
@@ -340,8 +363,13 @@ def _is_proven(member: str, found: Situation) -> bool:
     return placed and found.members[member].ready and settled_in(member, found)
 
 
-def waves_of(workload: FleetWorkload, clusters: Collection[FleetCluster]) -> tuple[tuple[str, ...], ...]:
-    """Return the waves as members: those that are named, and what is left as the last one; or batches in the order of names."""
+def waves_of(
+    workload: FleetWorkload, clusters: Collection[FleetCluster], clients: Collection[str] = ()
+) -> tuple[tuple[str, ...], ...]:
+    """Return the waves as members: those that are named, and what is left as the last one; or batches in the order of names.
+
+    :param clients: members that get a changed Service with the last wave, when all clusters with the workload have it.
+    """
     members = {cluster.name: cluster.member for cluster in clusters}
     rules = workload.rollout
     waves: list[tuple[str, ...]] = []
@@ -356,7 +384,9 @@ def waves_of(workload: FleetWorkload, clusters: Collection[FleetCluster]) -> tup
         waves.append(tuple(members[name] for name in sorted(members) if name not in named))
     else:
         waves = [tuple(members[name] for name in sorted(members))]
-    return tuple(wave for wave in waves if wave)
+    waves = [wave for wave in waves if wave]
+    others = sorted(set(clients).difference(members.values())) if len(waves) > 1 else []
+    return (*waves[:-1], (*waves[-1], *others)) if others else tuple(waves)
 
 
 def _surplus(workload: FleetWorkload, found: Situation, state: RolloutState) -> tuple[int, ...]:

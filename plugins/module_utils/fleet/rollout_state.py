@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from ..base.json_fields import mapping, number, parse_time, text, texts
@@ -27,6 +27,8 @@ REQUESTED: Final = "Requested"
 EVICT: Final = "Evict"
 RETURN: Final = "Return"
 RESULTS: Final = ("Accepted", "Complete", "Invalid")
+REMEMBERED: Final = 30
+"""Ids of operations that are kept besides the last one. The annotation is read with every observation, and 30 ids are 3 kB at most."""
 
 
 class Eviction(NamedTuple):
@@ -53,6 +55,12 @@ class OperationState(NamedTuple):
     result: str = ""
     message: str = ""
     cluster: str = ""  # KubernetesCluster that it is about
+    to: int = 0  # revision that a rollback asks for
+
+    @property
+    def what(self) -> str:
+        """What it does, without its id: "Rollback 3"."""
+        return what_of(self.kind, self.to, self.cluster)
 
     @property
     def is_rolled_out(self) -> bool:
@@ -61,6 +69,11 @@ class OperationState(NamedTuple):
 
 
 NO_OPERATION: Final = OperationState()
+
+
+def what_of(kind: str, to_revision: int, cluster: str) -> str:
+    """Return an operation without its id, as two of one id are compared by it."""
+    return " ".join(filter(None, (kind, str(to_revision or ""), cluster)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +91,7 @@ class RolloutState:
     held: bool = False  # paused by hand, beside the spec
     restart: str = ""  # id of the last restart
     operation: OperationState = NO_OPERATION
+    earlier: Mapping[str, str] = field(default_factory=dict)  # ids of operations before the last one, the oldest first -> what each did
     rollback: Rollback | None = None
     evicted: Mapping[str, Eviction] = field(default_factory=dict)
     unhealthy: Mapping[str, str] = field(default_factory=dict)  # member -> since when the workload is unhealthy there
@@ -88,6 +102,12 @@ class RolloutState:
         """Members that must not get the new template yet, in the order of names."""
         later = self.waves[1:] if self.phase == PREPARING else self.waves[self.wave :] if self.phase == ROLLING else ()
         return tuple(sorted({member for wave in later for member in wave}))
+
+    def with_operation(self, operation: OperationState) -> RolloutState:
+        """Return the state with a new operation, which remembers the ids of those before."""
+        before = {self.operation.id: self.operation.what} if self.operation.id else {}
+        kept = list({**self.earlier, **before}.items())[-REMEMBERED:]
+        return replace(self, operation=operation, earlier=dict(kept))
 
     @property
     def left_by_rules(self) -> int:
@@ -108,6 +128,7 @@ class RolloutState:
             "held": self.held,
             "restart": self.restart,
             "operation": {key: value for key, value in self.operation._asdict().items() if value},
+            "earlier": dict(self.earlier),
             "rollback": self.rollback._asdict() if self.rollback else {},
             "evicted": {member: eviction._asdict() for member, eviction in sorted(self.evicted.items())},
             "unhealthy": dict(sorted(self.unhealthy.items())),
@@ -144,6 +165,7 @@ def state_of(annotation: str) -> RolloutState | None:
         held=data.get("held") is True,
         restart=text(data, "restart"),
         operation=_operation(mapping(data, "operation")),
+        earlier=dict([entry for entry in mapping(data, "earlier").items() if isinstance(entry[1], str)][-REMEMBERED:]),
         rollback=Rollback(_position(rollback, "to"), text(rollback, "spec")) if _position(rollback, "to") else None,
         evicted={
             member: Eviction(text(entry, "reason"), _time(entry, "since"), _position(entry, "revision"))
@@ -179,4 +201,5 @@ def _operation(value: Mapping[str, Any]) -> OperationState:
         result=text(value, "result"),
         message=text(value, "message"),
         cluster=text(value, "cluster"),
+        to=_position(value, "to"),
     )

@@ -22,7 +22,7 @@ from .facts import BindingFacts, MemberFacts, PlacedFacts, TenantFacts
 from .models import FleetRequest, FleetWorkload, RefusedObject
 from .plan import Decision
 from .refusals import refusal_of
-from .rollout import PAUSED, STALLED, Situation, Turn, beside_of, lacking_in, situation_of
+from .rollout import PAUSED, STALLED, Situation, Turn, beside_of, lacking_in, not_carried_out, situation_of
 from .rollout_state import COMPLETE
 from .writes import is_global, item_of, service_name
 
@@ -347,8 +347,10 @@ def _findings(
     scheduled = by_type["Scheduled"]
     if scheduled["status"] == "False":
         findings.append(finding("CM-FLEET-03", item=item, summary=f"FleetWorkload {name} is not scheduled. {scheduled['message']}"))
-    if turn is not None and turn.state.operation.result == "Invalid":
+    message = not_carried_out(decision.workload, turn.state) if turn is not None else ""
+    if turn is not None and not message and turn.state.operation.result == "Invalid":
         message = turn.state.operation.message
+    if message:
         findings.append(finding("CM-FLEET-05", item=item, summary=f"FleetWorkload {name}: the operation is not carried out. {message}"))
     if turn is not None and turn.phase == STALLED:
         findings.append(finding("CM-FLEET-07", item=item, summary=f"FleetWorkload {name}: the rollout has stalled. {turn.message}"))

@@ -13,7 +13,7 @@ from ..findings.wording import finding, listed, show
 from .facts import TenantFacts
 from .models import FleetRequest
 from .names import karmada_namespace
-from .writes import is_leaving, item_of
+from .writes import is_leaving, is_tenants, item_of
 
 SHOWN: Final = 5  # names in a finding
 
@@ -61,11 +61,18 @@ def staying_findings(request: FleetRequest, facts: TenantFacts, leaving: Iterabl
         members = {member for binding in outliving.values() for member in binding.replicas}
         found.append(_finding(summary, request, facts, going.values(), members, karmada))
     wants_none = request.workloads is not None and not (request.workloads or request.refused or request.keep_others)
-    if wants_none and not found and facts.namespace is not None:
-        summary = f"The namespace {namespace} has no workload any more, and was not gone within {seconds:g} s"
+    if wants_none and not found and (rest := tenants_own(request, facts)):
+        summary = f"The tenant has no workload any more, and {listed(rest)} was not gone within {seconds:g} s"
         members = {member for binding in facts.bindings.values() for member in binding.replicas}
-        found.append(_finding(summary, request, facts, [facts.namespace], members, karmada))
+        found.append(_finding(summary, request, facts, rest.values(), members, karmada))
     return found
+
+
+def tenants_own(request: FleetRequest, facts: TenantFacts) -> dict[str, Mapping[str, Any]]:
+    """Return the tenant's namespace and the policy that brings it to the members, as far as they are there."""
+    name = karmada_namespace(request.tenant)
+    rows = {f"Namespace {name}": facts.namespace, f"ClusterPropagationPolicy {name}": facts.namespace_policy}
+    return {shown: found for shown, found in rows.items() if found is not None and is_tenants(found, request)}
 
 
 def _finding(

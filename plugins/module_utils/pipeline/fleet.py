@@ -17,6 +17,7 @@ from ..base.conditions import with_transition_times
 from ..base.errors import ClusterError, InvalidInput, MeshError, WriteConflict
 from ..base.tables import count
 from ..findings.finding import Finding, Severity, ordered
+from ..findings.wording import listed
 from ..fleet.facts import TenantFacts
 from ..fleet.group_status import fleet_statuses, policy_statuses
 from ..fleet.models import FleetRequest
@@ -24,9 +25,10 @@ from ..fleet.names import karmada_namespace
 from ..fleet.observe import observe_tenant
 from ..fleet.plan import FleetPlan, plan_fleet
 from ..fleet.revisions import revision_name
-from ..fleet.rollout import PAUSED, STALLED, situation_of
+from ..fleet.rollout import PAUSED, STALLED, not_carried_out, situation_of
+from ..fleet.rollout_state import RolloutState
 from ..fleet.status import AVAILABLE, DEGRADED, PROGRESSING, WorkloadStatus, refused_status, total_phase, workload_status
-from ..fleet.staying import is_any_staying, may_go, staying_findings
+from ..fleet.staying import is_any_staying, may_go, staying_findings, tenants_own
 from ..fleet.writes import item_of, service_name
 from ..kube.client import Cluster, ClusterAccess, open_cluster
 from ..mesh.fleet_kinds import ERROR, PENDING, FleetKind
@@ -45,6 +47,7 @@ SHARE: Final = 2.0  # a pause is at least so many times as long as the observati
 LONGEST: Final = 5.0  # seconds that a pause is extended to by that at most
 GRACE: Final = 20.0  # seconds for which a refusal may pass by itself: a namespace arrives after what is in it
 SHORTEST_HASH: Final = 12
+NO_ROLLOUT: Final = RolloutState()
 MOST_REVISIONS: Final = 50  # snapshots in one result
 
 
@@ -154,7 +157,9 @@ def _carry_out(run: FleetRun, opened: Observation, made: Round, recorder: Record
         if not made.planned.plan.empty:
             failures = _write(run, opened, made, recorder)
             written = run.ports.clock()
-            pause = PAUSES[0]
+            pause = pause if failures else PAUSES[0]
+        else:
+            failures = {}  # it was made after all, or by another run
         began = run.ports.clock()
         made = _round(run, opened, failures)
         if not run.options.wait:
@@ -162,7 +167,7 @@ def _carry_out(run: FleetRun, opened: Observation, made: Round, recorder: Record
         took = run.ports.clock() - began
         _tell_progress(run, made, said)
         idle = run.ports.clock() - written
-        if made.planned.plan.empty and not _is_waiting(run.request, made, idle, stalled):
+        if made.planned.plan.empty and not failures and not _is_waiting(run.request, made, idle, stalled):
             return made
         if run.ports.clock() >= end:
             return made
@@ -206,7 +211,7 @@ def _is_waiting(request: FleetRequest, made: Round, idle: float, stalled: Collec
     if made.statuses:
         return any(_may_go_on(made, name, status, idle, name in stalled) for name, status in made.statuses.items())
     # It is removed when nothing is left in it, where the tenant is to have no workload.
-    return request.workloads is not None and not request.keep_others and made.facts.namespace is not None
+    return request.workloads is not None and not request.keep_others and bool(tenants_own(request, made.facts))
 
 
 def _may_go_on(made: Round, name: str, status: WorkloadStatus, idle: float, stalled: bool) -> bool:
@@ -241,12 +246,17 @@ def _report(run: FleetRun, made: Round, recorder: Recorder, *, blocked: bool = F
         if run.options.wait
         else [entry for entry in bad if entry.endswith(ERROR)]
     )
-    unmet = f"{count(len(late), 'workload')} not as wanted: {'; '.join(late[:5])}." if late and not run.check_mode else ""
+    unmet = [f"{count(len(late), 'workload')} not as wanted: {'; '.join(late[:5])}."] if late else []
+    unmet += _operations_unmet(run, made)
     staying = list[Finding]()
     if run.options.wait and not (run.check_mode or blocked):
         staying = staying_findings(run.request, made.facts, made.planned.leaving, run.karmada, run.options.wait_timeout)
     if staying:
-        unmet = f"{unmet} What is not wanted any more is still there; the findings say what holds it.".strip()
+        unmet.append("What is not wanted any more is still there; the findings say what holds it.")
+    if not unmet and made.refused:
+        unmet.append(f"Not all could be written of {listed(sorted({entry.item for entry in made.refused}))}; the findings say why.")
+    if not unmet and run.options.wait and not (blocked or made.planned.plan.empty):
+        unmet.append(f"Time was over before the last {count(len(made.planned.plan.steps), 'write')}. Run again.")
     findings = tuple(ordered([*made.findings, *staying]))
     run.ports.show(FindingsMade(findings))
     run.ports.show(WorkloadsMeasured("/".join(run.request.tenant), rows))
@@ -255,7 +265,7 @@ def _report(run: FleetRun, made: Round, recorder: Recorder, *, blocked: bool = F
         status={"phase": total_phase(phases)},  # the rows are in the result once: of 200 workloads they are half a megabyte
         withheld=tuple(entry for status in made.statuses.values() for entry in status.withheld),
         error="The tenant's namespace is foreign; nothing was written." if blocked else "",
-        unmet=unmet,
+        unmet="" if run.check_mode else " ".join(unmet),
         extra={
             "workloads": rows,
             "global_services": global_services(run.request),
@@ -265,6 +275,22 @@ def _report(run: FleetRun, made: Round, recorder: Recorder, *, blocked: bool = F
             **({"revisions": _revisions(run.known_revisions, made)} if run.known_revisions is not None else {}),
         },
     )
+
+
+def _operations_unmet(run: FleetRun, made: Round) -> list[str]:
+    """Return a sentence for each operation that was asked for and is not carried out.
+
+    A run that does not wait leaves an eviction to later runs, until the rules permit it.
+    """
+    found = []
+    for name, decision in made.planned.decisions.items():
+        state = decision.target.turn.state if decision.target is not None else NO_ROLLOUT
+        last, asked = state.operation, decision.workload.operation
+        if why := not_carried_out(decision.workload, state):
+            found.append(f"The operation on {name} is not carried out: {why}")
+        elif run.options.wait and asked is not None and asked.id == last.id and last.result == "Accepted" and not last.is_rolled_out:
+            found.append(f"{last.what} of {name} is not carried out yet; the findings say what is in the way.")
+    return found
 
 
 def _revisions(known: Collection[str], made: Round) -> list[dict[str, Any]]:
