@@ -128,7 +128,7 @@ class ModelFleet:
     def __post_init__(self) -> None:
         self.model = KarmadaModel(tenant=self.tenant, members={member_name(self.tenant, name): self.tenant.labels for name in self.names})
 
-    def run(self, workloads: Sequence[FleetWorkload] | None, *, wait: bool = True, check_mode: bool = False) -> ModelRun:
+    def run(self, workloads: Sequence[FleetWorkload] | None, *, wait: bool = True, check_mode: bool = False, timeout: int = 600) -> ModelRun:
         """One run for these workloads, which are in the fleet "all". None: it says nothing of workloads."""
         client, pauses = ModelClient(self.model, self.read_seconds), list[float]()
 
@@ -141,7 +141,7 @@ class ModelFleet:
         run = FleetRun(
             request=self.request(workloads),
             karmada=KARMADA,
-            options=FleetOptions(wait=wait),
+            options=FleetOptions(wait=wait, wait_timeout=timeout),
             who=_Hosts(),
             ports=ports,
             now=self.model.now,

@@ -23,10 +23,10 @@ from ..fleet.group_status import fleet_statuses, policy_statuses
 from ..fleet.models import FleetRequest
 from ..fleet.names import karmada_namespace
 from ..fleet.observe import observe_tenant
-from ..fleet.plan import FleetPlan, plan_fleet
+from ..fleet.plan import Decision, FleetPlan, plan_fleet
 from ..fleet.revisions import revision_name
 from ..fleet.rollout import PAUSED, STALLED, not_carried_out, situation_of
-from ..fleet.rollout_state import RolloutState
+from ..fleet.rollout_state import NO_OPERATION, RolloutState
 from ..fleet.status import AVAILABLE, DEGRADED, PROGRESSING, WorkloadStatus, refused_status, total_phase, workload_status
 from ..fleet.staying import is_any_staying, may_go, staying_findings, tenants_own
 from ..fleet.writes import item_of, service_name
@@ -47,7 +47,6 @@ SHARE: Final = 2.0  # a pause is at least so many times as long as the observati
 LONGEST: Final = 5.0  # seconds that a pause is extended to by that at most
 GRACE: Final = 20.0  # seconds for which a refusal may pass by itself: a namespace arrives after what is in it
 SHORTEST_HASH: Final = 12
-NO_ROLLOUT: Final = RolloutState()
 MOST_REVISIONS: Final = 50  # snapshots in one result
 
 
@@ -208,10 +207,18 @@ def _is_waiting(request: FleetRequest, made: Round, idle: float, stalled: Collec
     """
     if made.planned.leaving or (is_any_staying(request, made.facts) and (idle < GRACE or may_go(made.facts))):
         return True
+    if any(_is_pending(decision) for decision in made.planned.decisions.values()):
+        return True
     if made.statuses:
         return any(_may_go_on(made, name, status, idle, name in stalled) for name, status in made.statuses.items())
     # It is removed when nothing is left in it, where the tenant is to have no workload.
     return request.workloads is not None and not request.keep_others and bool(tenants_own(request, made.facts))
+
+
+def _is_pending(decision: Decision) -> bool:
+    """Return whether an eviction, or a return, that is asked for waits until the rules permit it."""
+    asked, last = decision.workload.operation, decision.target.turn.state.operation if decision.target is not None else NO_OPERATION
+    return asked is not None and asked.id == last.id and last.result == "Accepted" and not last.is_rolled_out
 
 
 def _may_go_on(made: Round, name: str, status: WorkloadStatus, idle: float, stalled: bool) -> bool:
@@ -230,7 +237,10 @@ def _may_go_on(made: Round, name: str, status: WorkloadStatus, idle: float, stal
 
 def _tell_progress(run: FleetRun, made: Round, said: dict[str, str]) -> None:
     for name, status in made.statuses.items():
-        message = str(status.status.get("rollout", {}).get("message", ""))
+        messages = [str(status.status.get("rollout", {}).get("message", ""))]
+        if (decision := made.planned.decisions.get(name)) is not None and _is_pending(decision):
+            messages += [entry.summary for entry in decision.findings]
+        message = " ".join(filter(None, messages))
         if message and said.get(name) != message:
             said[name] = message
             run.ports.show(Sentence(f"{name}: {message}"))
@@ -284,12 +294,11 @@ def _operations_unmet(run: FleetRun, made: Round) -> list[str]:
     """
     found = []
     for name, decision in made.planned.decisions.items():
-        state = decision.target.turn.state if decision.target is not None else NO_ROLLOUT
-        last, asked = state.operation, decision.workload.operation
+        state = decision.target.turn.state if decision.target is not None else RolloutState()
         if why := not_carried_out(decision.workload, state):
             found.append(f"The operation on {name} is not carried out: {why}")
-        elif run.options.wait and asked is not None and asked.id == last.id and last.result == "Accepted" and not last.is_rolled_out:
-            found.append(f"{last.what} of {name} is not carried out yet; the findings say what is in the way.")
+        elif run.options.wait and _is_pending(decision):
+            found.append(f"{state.operation.what} of {name} is not carried out yet; the findings say what is in the way.")
     return found
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import ObjectKey
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import FleetWorkload
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import FleetWorkload, Operation
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import karmada_namespace, member_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet import GRACE
 from tests.testing.karmada_api import SHOP, ModelFleet, ModelRun
@@ -91,6 +92,53 @@ def test_a_namespace_that_stays_is_named(fleet: ModelFleet) -> None:
     assert run.outcome.unmet and "has no workload any more" in told(run)[0]
     del fleet.model.objects[path]
     assert fleet.run([]).outcome.unmet == ""
+
+
+def test_the_policy_of_a_namespace_that_stays_is_named(fleet: ModelFleet) -> None:
+    path = f"/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies/{NAMESPACE}"
+    fleet.model.holds = {path: "example.com/backup"}
+    run = fleet.run([])
+    assert f"/api/v1/namespaces/{NAMESPACE}" not in fleet.model.objects
+    (said,) = told(run)
+    assert run.outcome.unmet and f"ClusterPropagationPolicy {NAMESPACE}" in said and 'finalizers "example.com/backup"' in said
+    del fleet.model.objects[path]
+    assert (fleet.run([]).outcome.unmet, fleet.run([]).writes) == ("", 0)
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_an_operation_that_cannot_be_carried_out_fails_the_run_that_asks_for_it(fleet: ModelFleet, wait: bool) -> None:
+    asked = replace(workload(), operation=Operation("Rollback", "back", 7))
+    run = fleet.run([asked, workload("other")], wait=wait)
+    assert run.outcome.unmet == "The operation on web is not carried out: There is no revision 7; there are 1."
+    assert fleet.run([workload(), workload("other")], wait=wait).outcome.unmet == ""
+
+
+def test_an_eviction_that_the_rules_do_not_permit_fails_a_run_that_waits(fleet: ModelFleet) -> None:
+    """A cluster must not be taken for empty before its maintenance because a run ended well."""
+    fleet.model.kill(member_name(SHOP, "c2"))
+    wanted = [replace(workload(), operation=Operation("Evict", "op-1", cluster="c1")), workload("other")]
+    run = fleet.run(wanted)
+    assert "Evict c1 of web is not carried out yet; the findings say what is in the way." in run.outcome.unmet
+    assert [line for line in told(run) if line.startswith("CM-FLEET-06") and "c1 is kept in spite of Requested" in line]
+    fleet.model.revive(member_name(SHOP, "c2"))
+    run = fleet.run(wanted)
+    assert run.outcome.unmet == "" and sum(run.pauses) > 300, "c2 has to be Ready for so long"
+
+
+def test_a_run_that_ends_well_leaves_nothing_to_write_whenever_its_time_is_over(fleet: ModelFleet) -> None:
+    """The last write of a change deletes the oldest revision, when the new one is Available already."""
+    changed = replace(workload(), template={"spec": {"containers": [{"name": "web", "image": "web:2"}]}}, history_limit=1)
+    third = replace(changed, template={"spec": {"containers": [{"name": "web", "image": "web:3"}]}})
+    assert fleet.run([changed, workload("other")]).outcome.unmet == ""
+    ends = set()
+    for hundredths in range(0, 40, 4):  # seconds that each read takes
+        late = copy.deepcopy(fleet)
+        late.read_seconds = hundredths / 100
+        end = late.run([third, workload("other")], timeout=5).outcome.unmet
+        left = late.run([third, workload("other")]).writes
+        assert end or not left, late.read_seconds
+        ends.add(end)
+    assert {"", "Time was over before the last 2 writes. Run again."} < ends, ends
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,13 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.placement import Candidates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.plan import FleetPlan, plan_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout import SETTLING, situation_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout_state import NO_OPERATION, RolloutState, state_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout_state import (
+    NO_OPERATION,
+    REMEMBERED,
+    STATE_ANNOTATION,
+    RolloutState,
+    state_of,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.status import workload_status
 from tests.testing.karmada_model import KarmadaModel, Refused
 from tests.testing.rows import in_one_test
@@ -355,6 +361,37 @@ def test_a_rollback_to_a_revision_that_is_not_there_changes_nothing_and_says_whi
     assert [entry.code for entry in found] == ["CM-FLEET-05"]
 
 
+@pytest.mark.parametrize("others", [1, REMEMBERED, REMEMBERED + 5])
+def test_an_id_is_carried_out_once_also_when_others_came_after_it(story: Story, others: int) -> None:
+    story.rounds()
+    ids = [f"day-{number}" for number in range(others + 1)]
+    for identifier in ids:
+        story.operate("Restart", identifier)
+        story.rounds(9)
+    before = [story.karmada.revision_in(member(name), KEY) for name in NAMES]
+    for identifier in ids[-REMEMBERED - 1 :]:
+        story.operate("Restart", identifier)
+        story.rounds(3)
+    assert [story.karmada.revision_in(member(name), KEY) for name in NAMES] == before == [others + 2] * 3
+    noted = next(annotations_of(found)[STATE_ANNOTATION] for path, found in story.karmada.objects.items() if path.endswith("policies/web"))
+    state = state_of(noted)
+    assert state is not None and len(state.earlier) == min(others, REMEMBERED) and story.told() == []
+
+
+def test_an_id_that_was_used_for_another_operation_is_refused_with_what_it_was(story: Story) -> None:
+    story.rounds()
+    story.operate("Restart", "x")
+    story.rounds(9)
+    story.operate("Rollback", "y", 1)
+    story.rounds(9)
+    for operation, said in ((("Rollback", "x", 1), "Restart"), (("Rollback", "y", 2), "Rollback 1"), (("Restart", "y"), "Rollback 1")):
+        story.operate(*operation)
+        story.rounds(3)
+        assert story.images() == "1 1 1" and story.plan().plan.empty
+        (told,) = story.told()
+        assert f"The id {operation[1]} was used for {said}, and each id is carried out once: give" in told and "CM-FLEET-05" in told
+
+
 def test_old_revisions_go_and_the_present_one_never_does(story: Story) -> None:
     story.wanted = replace(story.wanted, history_limit=2)
     for image in range(2, 7):
@@ -397,6 +434,7 @@ def test_a_revision_that_cannot_be_rendered_is_none_and_keeps_its_number(story: 
         ({"phase": "Rolling", "waves": [["a"]], "wave": 2}, "wave", None),
         ({"phase": "Rolling", "waves": [["a"]], "wave": 1}, "suspended", ()),
         ({"operation": {"id": "x", "result": "Lost"}}, "operation", NO_OPERATION),
+        ({"earlier": {"a": "Restart", "b": 7}}, "earlier", {"a": "Restart"}),
         ({"rollback": {"to": -1, "spec": "x"}}, "rollback", None),
         ({"waveStarted": "soon"}, "wave_started", ""),
         ({"unhealthy": {"a": "soon", "b": "2026-11-01T00:00:00Z"}}, "unhealthy", {"b": "2026-11-01T00:00:00Z"}),
@@ -528,6 +566,41 @@ def test_a_global_service_is_in_every_cluster_of_the_fleet_and_stays_when_the_wo
     story.gone = True
     story.rounds(3)
     assert (story.homes(), story.homes("Service"), story.karmada.facts().policies) == ("", "", {})
+
+
+def test_clusters_of_clients_get_a_changed_global_service_when_all_clusters_with_the_workload_have_it(story: Story) -> None:
+    """A port that is wrong would else be wrong for every client with the first wave."""
+    for name in "ab":
+        story.karmada.members[member(name)] = {**TENANT.labels, "tier": "edge"}
+    story.requirements = (Requirement("tier", "In", ("edge",)),)
+    service = {"ports": [{"port": 80}], "global": True, "meshRef": {"name": "edge"}}
+    story.wanted = replace(story.wanted, service=service, placement="there")
+    story.long_rounds(8)
+    story.wanted = replace(story.wanted, service={**service, "ports": [{"port": 81}]})
+    seen = [ports(story)]
+    for _ in range(10):
+        story.long_rounds(1)
+        if ports(story) != seen[-1]:
+            seen.append(ports(story))
+    assert seen == [(80, 80, 80), (81, 80, 80), (81, 81, 81)]
+    assert (story.status()["phase"], story.plan().plan.empty) == ("Available", True)
+
+
+def test_a_client_that_is_not_ready_does_not_stop_a_rollout(story: Story) -> None:
+    story.karmada.members[member("a")] = story.karmada.members[member("b")] = {**TENANT.labels, "tier": "edge"}
+    story.requirements = (Requirement("tier", "In", ("edge",)),)
+    service = {"ports": [{"port": 80}], "global": True, "meshRef": {"name": "edge"}}
+    story.wanted = replace(story.wanted, service=service, placement="there")
+    story.long_rounds(8)
+    story.karmada.kill(member("c"))
+    story.change("web:2")
+    story.long_rounds(10)
+    assert (story.images(), story.status()["phase"]) == ("2 2 -", "Available")
+
+
+def ports(story: Story) -> tuple[int, ...]:
+    key = ObjectKey("Service", "web")
+    return tuple(story.karmada.running[member(name)][key]["spec"]["ports"][0]["port"] for name in NAMES)
 
 
 CONFIG = {"kind": "ConfigMap", "name": "conf", "data": {"A": "1"}}
