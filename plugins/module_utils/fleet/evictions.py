@@ -83,7 +83,7 @@ def _by_rules(rules: Migration, found: Situation, state: RolloutState, permitted
     if evicted.keys() >= {member for member in permitted.members if member not in permitted.unconnected or member in holders}:
         evicted = {}  # the others have left the fleet or the mesh meanwhile, and a workload is somewhere rather than nowhere
     if not rules.auto:
-        kept = sorted(names[member] for member in permitted.unconnected.intersection(holders) if member not in evicted)
+        kept = sorted(names[member] for member in _lost_links(permitted).intersection(holders) if member not in evicted)
         notes = tuple(f"{name} is kept in spite of {NOT_CONNECTED}: migration.auto of the PlacementPolicy is not set." for name in kept)
         asked_for = {member: eviction for member, eviction in evicted.items() if eviction.reason == REQUESTED}
         return Evictions(replace(state, evicted=asked_for, unhealthy={}, links={}), notes)
@@ -108,9 +108,13 @@ def _without(entries: Mapping[str, T], member: str) -> dict[str, T]:
 
 def _links(holders: Collection[str], state: RolloutState, evicted: Mapping[str, Eviction], permitted: Candidates) -> dict[str, str]:
     """Return since when members have a part and are not Connected, or were left for that and are Connected again."""
-    turned = {member for member in permitted.unconnected.intersection(holders) if member not in evicted}
+    turned = {member for member in _lost_links(permitted).intersection(holders) if member not in evicted}
     turned |= {member for member, entry in evicted.items() if entry.reason == NOT_CONNECTED and member not in permitted.unconnected}
     return {member: state.links.get(member) or NOW for member in sorted(turned)}
+
+
+def _lost_links(permitted: Candidates) -> frozenset[str]:
+    return frozenset() if permitted.unknown_mesh else permitted.unconnected
 
 
 def _unhealthy(found: Situation, state: RolloutState) -> dict[str, str]:

@@ -22,7 +22,8 @@ class Candidates:
     """Clusters that may get a workload, or the reason why there are none.
 
     :param clusters: in the order of their names.
-    :param unconnected: members of them that the mesh of ``requireConnected`` has not Connected.
+    :param unconnected: members of them that the mesh of ``requireConnected`` has not Connected, as far as is known.
+    :param unknown_mesh: the ClusterMeshBinding of ``requireConnected`` if nothing is known of it: no cluster counts as Connected, and none as lost.
     :param spread: that the clusters have to meet, None for none.
     :param by_name: whether Karmada gets the names, as labels alone do not say it.
     :param reason: CamelCase word for a condition, "" if there are clusters; ``message``: its sentence.
@@ -30,6 +31,7 @@ class Candidates:
 
     clusters: tuple[FleetCluster, ...] = ()
     unconnected: frozenset[str] = frozenset()
+    unknown_mesh: str = ""
     spread: Spread | None = None
     by_name: bool = False
     reason: str = ""
@@ -56,7 +58,8 @@ def candidates(request: FleetRequest, fleet: Fleet, policy: PlacementPolicy) -> 
         joined = request.connected.get(policy.connected_in, ())
         unconnected = frozenset(cluster.member for cluster in fitting if cluster.name not in joined)
     by_name = bool(fleet.clusters) or bool(policy.connected_in)
-    return Candidates(clusters=tuple(fitting), unconnected=unconnected, spread=policy.spread, by_name=by_name)
+    unknown = policy.connected_in if policy.connected_in not in request.connected else ""
+    return Candidates(clusters=tuple(fitting), unconnected=unconnected, unknown_mesh=unknown, spread=policy.spread, by_name=by_name)
 
 
 def chosen(found: Candidates, fleet: Fleet, policy: PlacementPolicy, held: Collection[str], usable: Collection[str]) -> Candidates:
@@ -72,6 +75,8 @@ def chosen(found: Candidates, fleet: Fleet, policy: PlacementPolicy, held: Colle
     there = [cluster for cluster in found.clusters if cluster.member not in found.unconnected or cluster.member in held]
     if not there:
         message = f"ClusterMeshBinding {policy.connected_in} has none of the clusters of Fleet {fleet.name} Connected."
+        if found.unknown_mesh:
+            message = f"{unknown_mesh_sentence(found)}, so none of the clusters of Fleet {fleet.name} is known to be Connected."
         return Candidates(reason="NoConnectedCluster", message=message)
     if policy.spread is None:
         return replace(found, clusters=tuple(there))
@@ -86,6 +91,11 @@ def chosen(found: Candidates, fleet: Fleet, policy: PlacementPolicy, held: Colle
     values = sorted(groups, key=lambda value: (*ranks[value], value))[: most or None]
     names = {cluster.name for value in values for cluster in groups[value]}
     return replace(found, clusters=tuple(cluster for cluster in there if cluster.name in names), by_name=True)
+
+
+def unknown_mesh_sentence(found: Candidates) -> str:
+    """Return the clause that nothing is known of a mesh."""
+    return f"ClusterMeshBinding {found.unknown_mesh} does not exist, or this run was not given what it has Connected"
 
 
 def _rank(members: set[str], held: Collection[str], usable: Collection[str]) -> tuple[bool, bool]:

@@ -18,7 +18,7 @@ from .evictions import Budget, evictions_of
 from .facts import TenantFacts
 from .models import EVERYWHERE, Fleet, FleetRequest, FleetWorkload, PlacementPolicy
 from .names import DOMAIN, karmada_namespace
-from .placement import Candidates, candidates, chosen, unknown_clusters
+from .placement import Candidates, candidates, chosen, unknown_clusters, unknown_mesh_sentence
 from .revisions import revision_name
 from .rollout import Situation, Turn, situation_of, turn_of
 from .rollout_state import RolloutState
@@ -132,9 +132,10 @@ def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, k
     if foreign:
         message = foreign[0].summary
         return Decision(workload=workload, found=found, reason="ForeignObject", message=message, findings=foreign, unknown=unknown)
+    unread = f"{unknown_mesh_sentence(permitted)}; each cluster keeps what it has, and no other one gets a copy." if permitted.unknown_mesh else ""
     notes = tuple(
         finding("CM-FLEET-06", cluster=karmada, item=item_of(workload.name), summary=f"FleetWorkload {workload.name}: {note}")
-        for note in evicted.notes
+        for note in (*((unread,) if unread else ()), *evicted.notes)
     )
     target = Target(workload, fleet, policy, found, turn, homes)
     return Decision(workload=workload, target=target, before=situation.state, found=found, findings=notes, unknown=unknown)

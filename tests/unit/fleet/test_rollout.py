@@ -57,7 +57,7 @@ class Story:
     wanted: FleetWorkload
     requirements: tuple[Requirement, ...] = ()  # of the policy "there"
     policies: dict[str, PlacementPolicy] = field(default_factory=dict)  # further ones
-    connected: Collection[str] = NAMES  # by the mesh "edge"
+    connected: Collection[str] | None = NAMES  # by the mesh "edge"; None: nothing is known of it
     gone: bool = False
 
     def request(self) -> FleetRequest:
@@ -72,7 +72,7 @@ class Story:
             clusters=clusters,
             fleets=fleets,
             policies={"movable": MIGRATING, "there": there, **self.policies},
-            connected={"edge": tuple(self.connected)},
+            connected={"edge": tuple(self.connected)} if self.connected is not None else {},
             workloads={} if self.gone else {"web": self.wanted},
         )
 
@@ -112,6 +112,9 @@ class Story:
     def condition(self, kind: str) -> tuple[str, str]:
         found = next(entry for entry in self.status()["conditions"] if entry["type"] == kind)
         return found["status"], found["reason"]
+
+    def condition_message(self, kind: str) -> str:
+        return str(next(entry for entry in self.status()["conditions"] if entry["type"] == kind)["message"])
 
     def homes(self, kind: str = "Deployment") -> str:
         """The clusters that have the object of that kind."""
@@ -730,6 +733,25 @@ def test_without_migration_a_workload_stays_where_it_is_when_links_are_lost_and_
     story.change("web:2")
     story.rounds(12)
     assert story.images() == "2 2 2", "what it has it keeps, and changes go there too"
+
+
+@pytest.mark.parametrize("auto", [False, True])
+def test_a_mesh_of_which_nothing_is_known_moves_nothing_and_is_named_once(story: Story, auto: bool) -> None:
+    """An operator that reads no ClusterMeshBindings, or one that was restarted, must not take links for lost."""
+    meshed(story, auto=auto)
+    story.connected = None
+    for _ in range(3):
+        story.rounds(2)
+        story.karmada.wait(3600)
+    assert (story.homes(), story.status()["phase"], "evictedClusters" in story.status()) == ("abc", "Available", False)
+    (said,) = story.told()
+    assert said.startswith("CM-FLEET-06") and "ClusterMeshBinding edge does not exist, or this run was not given" in said
+    story.gone = True
+    story.rounds(3)
+    story.gone = False
+    story.rounds(3)
+    assert (story.homes(), story.status()["phase"]) == ("", "Pending")
+    assert "edge does not exist, or this run was not given" in story.condition_message("Ready")
 
 
 def test_a_workload_leaves_a_cluster_that_is_not_connected_for_the_dwell_time_and_comes_back_after_it(story: Story) -> None:

@@ -21,6 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.mode
     Migration,
     Operation,
     PlacementPolicy,
+    Requirement,
     RolloutRules,
     Spread,
 )
@@ -37,8 +38,11 @@ NAMES: Final = ("a", "b", "c")
 KEY: Final = ObjectKey("Deployment", "web")
 CONF: Final = ObjectKey("ConfigMap", "conf")
 ZONES: Final = {"a": "north", "b": "south", "c": "south"}
-CLUSTERS: Final = {name: FleetCluster(name=name, member=member_name(TENANT, name), zone=ZONES[name]) for name in NAMES}
-MEMBERS: Final = {cluster.member: dict(TENANT.labels) for cluster in CLUSTERS.values()}
+TIERS: Final = {"a": "edge", "b": "edge", "c": "core"}
+CLUSTERS: Final = {
+    name: FleetCluster(name=name, member=member_name(TENANT, name), zone=ZONES[name], labels={"tier": TIERS[name]}) for name in NAMES
+}
+MEMBERS: Final = {cluster.member: {**TENANT.labels, **cluster.labels} for cluster in CLUSTERS.values()}
 BY_NAME: Final = {name: CLUSTERS[name].member for name in NAMES}
 ROUNDS: Final = 40
 LONG: Final = 61  # seconds, after which a workload may leave a cluster or come back
@@ -48,6 +52,7 @@ POLICIES: Final = (
     PlacementPolicy(name="movable", strategy="FixedReplicas", migration=MOVES),
     PlacementPolicy(name="linked", strategy="FixedReplicas", migration=MOVES, connected_in="edge"),
     PlacementPolicy(name="zonal", strategy="Spread", migration=MOVES, spread=ZONAL),
+    PlacementPolicy(name="near", strategy="FixedReplicas", migration=MOVES, requirements=(Requirement("tier", "In", ("edge",)),)),
     PlacementPolicy(name="fixed", strategy="Spread", spread=ZONAL, connected_in="edge"),
 )
 
@@ -193,6 +198,12 @@ class Rollouts(stateful.RuleBasedStateMachine):
     @stateful.rule(size=st.sampled_from((0, 1, 2)))
     def waves_change(self, size: int) -> None:
         self.wanted = replace(self.wanted, rollout=replace(self.wanted.rollout, batch_size=size))
+
+    @stateful.rule(is_global=st.booleans(), port=st.integers(80, 82))
+    def its_service_is_another(self, is_global: bool, port: int) -> None:
+        """A global one is in every cluster of the fleet."""
+        more = {"global": True, "meshRef": {"name": "edge"}} if is_global else {}
+        self.wanted = replace(self.wanted, service={"ports": [{"port": port}], **more})
 
     @stateful.rule()
     def it_is_restarted(self) -> None:
@@ -342,6 +353,8 @@ class Rollouts(stateful.RuleBasedStateMachine):
         if self.wanted.placement in ("zonal", "fixed"):
             (zone,) = {ZONES[name] for name in chosen}
             allowed = {name for name in allowed if ZONES[name] == zone}
+        if self.wanted.placement == "near":
+            allowed = {name for name in allowed if TIERS[name] == "edge"}
         linked = self.wanted.placement in ("linked", "fixed")
         assert allowed & set(self.connected if linked else NAMES) <= chosen <= allowed
         homes = {BY_NAME[name] for name in chosen}
@@ -351,6 +364,7 @@ class Rollouts(stateful.RuleBasedStateMachine):
             if member not in self.karmada.dead:
                 assert self.karmada.revision_in(member, KEY) == (state.revision if member in homes else 0)
         assert not homes & self.karmada.dead
+        self.its_service_is_where_it_should_be(homes)
         images = {self.karmada.image_in(member, KEY) for member in homes}
         if state.rollback is None:
             assert images == {self.wanted.template["spec"]["containers"][0]["image"]}
@@ -360,6 +374,20 @@ class Rollouts(stateful.RuleBasedStateMachine):
             )
             assert state.operation.id == self.wanted.operation.id
             assert state.operation.result in ("Complete", "Invalid", *(("Accepted",) if waits else ()))
+
+    def its_service_is_where_it_should_be(self, homes: Collection[str]) -> None:
+        """Where nothing refuses it; a rollback has the Service of its revision."""
+        service = self.wanted.service
+        assert service is not None
+        key = ObjectKey("Service", "web")
+        for member in set(MEMBERS) - self.karmada.dead:
+            found = self.karmada.running.get(member, {}).get(key)
+            if f"{member} Service" in self.karmada.refusing:
+                continue
+            everywhere = bool(service.get("global")) and member in {BY_NAME[name] for name in self.names}
+            assert (found is not None) == (everywhere or member in homes), member
+            if found is not None and self.state().rollback is None:
+                assert found["spec"]["ports"][0]["port"] == service["ports"][0]["port"]
 
 
 TestRollouts = Rollouts.TestCase
