@@ -55,8 +55,8 @@ demo-operator: venv ## two tenants write equal resources, and get a mesh each; i
 	@$(python) -m tests.demo_operator $(SOURCE)
 
 .PHONY: stack-up stack-down
-stack-up: venv ## clusters, kcp (or SOURCE=kubernetes), a management plane and the operator, until stack-down; prints a tenant's kubeconfig
-	@$(python) -m tests.stack up $(SOURCE)
+stack-up: venv ## clusters, kcp (or SOURCE=kubernetes), a management plane and the operator (KARMADA=1: and a Karmada), until stack-down
+	@$(python) -m tests.stack up $(SOURCE) $(if $(KARMADA),--karmada)
 
 stack-down: venv ## the end of what stack-up started
 	@$(python) -m tests.stack down

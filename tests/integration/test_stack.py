@@ -34,6 +34,23 @@ def processes(folder: Path) -> list[str]:
     return [line for line in found if str(folder) in line]
 
 
+def carried_out(folder: Path, sample: str, phase: str) -> None:
+    """Create a sample as the tenant of the stack, and wait until it has the phase, "" for none."""
+    config = yaml.safe_load((folder / "tenant.yaml").read_text(encoding="utf-8"))
+    cluster, namespace = config["clusters"][0]["cluster"], config["contexts"][0]["context"]["namespace"]
+    ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
+    tenant = Client(cluster["server"], ca, config["users"][0]["user"]["token"])
+    document = yaml.safe_load((CHECKOUT / "samples" / f"{sample}.yaml").read_text(encoding="utf-8"))
+    document["metadata"]["namespace"] = namespace
+    tenant.create(document)
+
+    def found() -> str:
+        return str(((tenant.get(path_of(document)) or {}).get("status") or {}).get("phase", ""))
+
+    if phase:
+        wait_for(found, equals(phase), what=f"the sample {sample} is {phase}")
+
+
 @pytest.mark.parametrize("source", ["kcp", "kubernetes"])
 def test_a_stack_comes_up_carries_out_a_sample_and_goes_without_a_trace(source: str, servers: None, tmp_path: Path) -> None:
     folder, other = tmp_path / "stack", tmp_path / "other"
@@ -48,20 +65,29 @@ def test_a_stack_comes_up_carries_out_a_sample_and_goes_without_a_trace(source: 
         again = stack(folder, "up", source)
         assert again.returncode == 1 and "up already" in again.stdout
         assert (folder / "tenant.yaml").stat().st_mode & 0o077 == 0
-        config = yaml.safe_load((folder / "tenant.yaml").read_text(encoding="utf-8"))
-        cluster, namespace = config["clusters"][0]["cluster"], config["contexts"][0]["context"]["namespace"]
-        ca = base64.b64decode(cluster["certificate-authority-data"]).decode()
-        tenant = Client(cluster["server"], ca, config["users"][0]["user"]["token"])
-        sample = yaml.safe_load((CHECKOUT / "samples" / "mesh-binding.yaml").read_text(encoding="utf-8"))
-        sample["metadata"]["namespace"] = namespace
-        tenant.create(sample)
-
-        def phase() -> str:
-            return str(((tenant.get(path_of(sample)) or {}).get("status") or {}).get("phase", ""))
-
-        wait_for(phase, equals("Connected"), what="the sample is carried out")
+        carried_out(folder, "mesh-binding", "Connected")
     finally:
         ended = stack(folder, "down")
     assert ended.returncode == 0 and not folder.exists(), ended.stdout + ended.stderr
     assert processes(folder) == []
     assert stack(folder, "down").stdout == "There is no stack.\n"
+
+
+@pytest.mark.usefixtures("karmada_programs")
+def test_a_stack_with_a_karmada_carries_out_the_samples_of_fleets(servers: None, tmp_path: Path) -> None:
+    folder = tmp_path / "stack"
+    begun = stack(folder, "up", "kcp", "--karmada")
+    try:
+        assert begun.returncode == 0 and "samples/fleet" in begun.stdout, begun.stdout + begun.stderr
+        carried_out(folder, "fleet/kubernetes-cluster", "Ready")
+        carried_out(folder, "fleet/fleet", "")
+        carried_out(folder, "fleet/placement-policy", "")
+        carried_out(folder, "fleet/fleet-workload", "Available")
+    finally:
+        ended = stack(folder, "down")
+    assert ended.returncode == 0 and processes(folder) == []
+
+
+def test_a_karmada_is_not_for_a_stack_of_namespaces(tmp_path: Path) -> None:
+    refused = stack(tmp_path / "stack", "up", "kubernetes", "--karmada")
+    assert refused.returncode == 2 and "--karmada is for the source kcp" in refused.stderr and not (tmp_path / "stack").exists()

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.stack up [kcp|kubernetes]`` starts the stack in the background and prints how to use it; ``down`` ends it.
+"""``python -m tests.stack up [kcp|kubernetes] [--karmada]`` starts the stack in the background and prints how to use it; ``down`` ends it.
 
 The stack is one process with children. It has a folder with a lock, which it holds as long as it lives, the kubeconfigs, and the log of
 the operator. A second ``up`` says that there is one; ``down`` without one says so and is no failure.
@@ -17,8 +17,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from select import select
 from typing import Any, Final
@@ -27,14 +28,17 @@ import yaml
 
 from tests.collection_path import CHECKOUT
 from tests.demo.stages import StageFailed, find_servers, say
+from tests.integration.fleet_operator_lab import Shop
 from tests.integration.mesh_lab import MeshLab
-from tests.integration.operator_lab import OperatorLab
+from tests.integration.operator_lab import OperatorLab, Workspace
 from tests.integration.shop import furnish
+from tests.lab.api import LabApi
 from tests.lab.control import LabError
 from tests.lab.controlplane import StartError
 from tests.lab.options import LabOptions
-from tests.lab.tools import ToolUnavailable, ensure
-from tests.testing.kcp_world import open_world
+from tests.lab.tools import KARMADA, ToolUnavailable, ensure
+from tests.testing.karmada_members import operator_kubeconfig
+from tests.testing.kcp_world import ACCOUNT, open_world
 from tests.testing.management_plane import ManagementPlane
 
 FOLDER: Final = CHECKOUT / ".build" / "stack"
@@ -44,6 +48,11 @@ CILIUM: Final = "1.20"
 TENANT: Final = "team-a"
 LOCK: Final = "lock"
 CHECK: Final = 15  # seconds between two looks at a mesh
+_PROVIDER: Final = 1.0  # seconds between two turns of the provider
+_OF_FLEETS: Final = (
+    "  kubectl apply -f samples/fleet\n"
+    "  kubectl get kubernetesclusters,fleets,placementpolicies,fleetworkloads\n"
+)
 _PATIENCE: Final = 900.0  # seconds for the first start, which may build servers, and for the end
 
 
@@ -52,17 +61,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.stack", description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("verb", choices=("up", "down", "hold"), help="hold: in the foreground, as up starts it")
     parser.add_argument("source", nargs="?", default="kcp", choices=SOURCES, help="where the custom resources are")
+    parser.add_argument("--karmada", action="store_true", help="with a Karmada, and the kinds of fleets (kcp alone)")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="of kubeconfigs and logs (default: .build/stack)")
     given = parser.parse_args(arguments)
     folder: Path = given.folder.absolute()
+    if given.karmada and given.source != "kcp":
+        parser.error("--karmada is for the source kcp: the manifests of the source kubernetes are those of the mesh alone")
     try:
-        return {"up": _up, "down": _down, "hold": _hold}[given.verb](folder, given.source)
+        if given.verb == "down":
+            return _down(folder)
+        return {"up": _up, "hold": _hold}[given.verb](folder, given.source, karmada=given.karmada)
     except (StageFailed, LabError, StartError, ToolUnavailable) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 
 
-def _up(folder: Path, source: str) -> int:
+def _up(folder: Path, source: str, *, karmada: bool) -> int:
     if _pid(folder):
         say(f"The stack is up already. Its folder is {_shown(folder)}; make stack-down ends it.")
         return 1
@@ -73,17 +87,17 @@ def _up(folder: Path, source: str) -> int:
         return 1
     shutil.rmtree(folder, ignore_errors=True)  # what a killed stack left
     folder.mkdir(parents=True, mode=0o700)
-    find_servers(CILIUM)
+    find_servers(CILIUM, KARMADA if karmada else ())
     began, log = time.monotonic(), folder / "stack.log"
     with log.open("wb") as out:
-        command = (sys.executable, "-m", "tests.stack", "hold", source, "--folder", str(folder))
+        command = (sys.executable, "-m", "tests.stack", "hold", source, "--folder", str(folder), *(("--karmada",) if karmada else ()))
         held = subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
     while not (folder / "ready.json").exists():
         if held.poll() is not None or time.monotonic() - began > _PATIENCE:
             say(log.read_text(encoding="utf-8", errors="replace")[-2000:])
             print("error: the stack did not come up; the end of what it said stands above", file=sys.stderr)
             if _pid(folder):
-                _down(folder, source)
+                _down(folder)
             return 1
         time.sleep(0.2)
     ready: dict[str, Any] = json.loads((folder / "ready.json").read_text(encoding="utf-8"))
@@ -92,14 +106,15 @@ def _up(folder: Path, source: str) -> int:
         f"The stack is up after {seconds:.0f} s: {ready['source']}; clusters {clusters}; the operator is ready.\n"
         f"\n  export KUBECONFIG={_shown(folder)}/tenant.yaml     # of tenant {TENANT}, who has the clusters\n"
         "  kubectl apply -f samples\n"
-        "  kubectl get clustermeshbindings,globalservices,connectivityintents,exposedservices\n\n"
+        "  kubectl get clustermeshbindings,globalservices,connectivityintents,exposedservices\n"
+        f"{_OF_FLEETS if karmada else ''}\n"
         f"The kubeconfigs of the clusters are in {_shown(folder)}/clusters, the log of the operator is {_shown(folder)}/operator.log.\n"
         "make stack-down ends all of it."
     )
     return 0
 
 
-def _down(folder: Path, _source: str) -> int:
+def _down(folder: Path) -> int:
     pid, began = _pid(folder), time.monotonic()
     if not pid:
         say("There is no stack.")
@@ -116,27 +131,28 @@ def _down(folder: Path, _source: str) -> int:
     return 0
 
 
-def _hold(folder: Path, source: str) -> int:
+def _hold(folder: Path, source: str, *, karmada: bool) -> int:
     """Run the stack until SIGTERM or SIGINT."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    with _locked(folder), _stack(folder, source) as told:
+    with _locked(folder), _stack(folder, source, karmada=karmada) as (told, provide):
         (folder / "ready.json.part").write_text(json.dumps({"source": told}), encoding="utf-8")
         (folder / "ready.json.part").rename(folder / "ready.json")
         while True:
-            signal.pause()
+            provide()
+            time.sleep(_PROVIDER)
 
 
 @contextmanager
-def _stack(folder: Path, source: str) -> Iterator[str]:
-    """Yield in words where the custom resources are."""
+def _stack(folder: Path, source: str, *, karmada: bool) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Yield in words where the custom resources are, and a turn of the provider that makes clusters."""
     with ExitStack() as stack:
         management = stack.enter_context(ManagementPlane())
         management.install()
         kind = _kcp() if source == "kcp" else "double"
         world = stack.enter_context(open_world(kind))
         clusters = stack.enter_context(
-            MeshLab(LabOptions(name=f"stack-{os.getpid()}", clusters=len(CLUSTERS), names=CLUSTERS, cilium=CILIUM))
+            MeshLab(LabOptions(name=f"stack-{os.getpid()}", clusters=len(CLUSTERS), names=CLUSTERS, cilium=CILIUM, karmada=karmada))
         )
         furnish(clusters)
         lab = OperatorLab(world, management, clusters, folder)
@@ -149,12 +165,33 @@ def _stack(folder: Path, source: str) -> Iterator[str]:
         (folder / "clusters").mkdir(mode=0o700)
         for name in CLUSTERS:
             _private(folder / "clusters" / f"{name}.yaml", clusters.lab.clusters[name].kubeconfig.read_text(encoding="utf-8"))
-        operator = stack.enter_context(lab.operator("--mesh-check-interval", f"{CHECK}s"))
+        flags = _fleet_flags(lab) if karmada else ()
+        operator = stack.enter_context(lab.operator("--mesh-check-interval", f"{CHECK}s", *flags))
         operator.wait_ready()
         (folder / "operator.log").symlink_to(operator.log)
-        yield {"kcp": f"workspace {tenant.tenant.path} of {'a kcp' if kind == 'kcp' else 'the test double of kcp'}"}.get(
-            source, tenant.tenant.path
-        )
+        where = f"workspace {tenant.tenant.path} of {'a kcp' if kind == 'kcp' else 'the test double of kcp'}"
+        yield where if source == "kcp" else tenant.tenant.path, partial(_provide, lab, tenant) if karmada else _nothing
+
+
+def _fleet_flags(lab: OperatorLab) -> tuple[str, ...]:
+    """Return the flags by which the operator carries out the kinds of fleets too, with the documented rights and no others."""
+    karmada = operator_kubeconfig(LabApi.from_kubeconfig(lab.clusters.lab.karmada), lab.clusters.lab.karmada, lab.folder)
+    kubeconfig = lab.folder / "fleet.kubeconfig"
+    _private(kubeconfig, json.dumps(lab.world.account(ACCOUNT, workspace="root:fleet").kubeconfig()))
+    return "--profile", "all", "--karmada-kubeconfig", str(karmada), "--fleet-kcp-kubeconfig", str(kubeconfig)
+
+
+def _provide(lab: OperatorLab, tenant: Workspace) -> None:
+    """Make the clusters that the management plane is asked for, of those that the lab has."""
+    shop = Shop(lab.clusters, tenant.tenant, lab.management)
+    for name in CLUSTERS:
+        planned = shop.planned(name)
+        if planned is not None and not planned.get("status"):
+            shop.provision(name)
+
+
+def _nothing() -> None:
+    """Do nothing: no provider makes clusters."""
 
 
 def _kcp() -> str:

@@ -9,7 +9,9 @@ goes on where it was.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from logging import WARNING
 from typing import Any, Final
@@ -45,6 +47,10 @@ from .request import Planes, UnitRequest, abandons, connected_in, going_of, is_g
 from .status import cause_of, failure_of, fleet_statuses, interrupted_status, leaving_status, refused_status
 
 PAUSES: Final = (1.0, 15.0)  # seconds between two turns of a unit on its way: at first, and at most; Karmada's watch brings earlier ones
+QUICK: Final = 3.0  # seconds of a turn after which nothing has to rest
+LONGEST_REST: Final = 10.0
+"""Seconds at most between two turns of a unit that are for reports of Karmada. Each observes hundreds of objects while Karmada, often on the
+same API server, brings them to their clusters: a unit with many of them rests for as long as its turn took."""
 _CREDENTIALS: Final = "CredentialsInvalid"  # reason while a kubeconfig of the platform cannot be used
 _TOO_MANY: Final = "The workspace has more objects than the operator takes from one."
 
@@ -68,6 +74,7 @@ class FleetReconciler:
         check_interval: float,
         metrics: Metrics,
         event: Callable[[Stored, str, str, str], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare the reconciler.
 
@@ -76,15 +83,27 @@ class FleetReconciler:
         self._store, self._clusters, self._dry_runs, self._runner = store, clusters, dry_runs, runner
         self._writer, self._answers, self._planes = writer, answers, planes
         self._clusters_listed, self._deadline, self._interval = clusters_listed, teardown_deadline, check_interval
-        self._metrics, self._event = metrics, event
+        self._metrics, self._event, self._clock = metrics, event, clock
         self._turns = UnitTurns[FleetKey](cancel, metrics)
         self._withheld = WithheldLog()
         self._pauses: dict[FleetKey, float] = {}  # the last pause of units on their way
+        self._took: dict[FleetKey, float] = {}  # seconds of the last turn of units whose turns are not quick
         self.orphaned: frozenset[FleetKey] = frozenset()  # units in Karmada without a custom resource (karmada_watch.py)
 
     def reconcile(self, key: FleetKey) -> Next:
         """Reconcile a unit once. Raises nothing, as ``Reconciler.reconcile``."""
-        return self._turns.take(key, self._reconcile)
+        began = self._clock()
+        found = self._turns.take(key, self._reconcile)
+        self._took.pop(key, None)
+        if (took := self._clock() - began) > QUICK:
+            self._took[key] = took
+        rests = found.urgency is Urgency.FOLLOW_UP and found.seconds is not None
+        return replace(found, seconds=max(found.seconds or 0.0, rest_after(took))) if rests else found
+
+    def rest(self, key: FleetKey) -> float:
+        """Return the seconds after which a report of Karmada brings the next turn of a unit. Thread-safe."""
+        took = self._took.get(key, 0.0)
+        return rest_after(took) + (took if self._turns.get(key) is not None else 0.0)
 
     def end_turn(self, key: FleetKey) -> None:
         """End the turn of a unit early, from another thread."""
@@ -310,6 +329,11 @@ def _is_premature(request: UnitRequest, stored: Stored, status: Mapping[str, Any
     """
     failed = any(row.get("type") == "Provisioned" and row.get("status") == "False" for row in rows_of(status or {}, "conditions"))
     return stored.key.name in request.waiting and (status or {}).get("phase") == ERROR and not failed
+
+
+def rest_after(took: float) -> float:
+    """Return the seconds of rest after a turn of so many seconds."""
+    return min(LONGEST_REST, took) if took > QUICK else 0.0
 
 
 def _soonest(found: Next) -> tuple[bool, float]:

@@ -113,7 +113,7 @@ class FleetSide:
         """Yield the watches of Karmada, to be run until ``stop`` is set."""
 
         def touched(key: FleetKey) -> None:
-            self._touched(key, SETTLING, Urgency.CHANGE)
+            self._touched(key, max(SETTLING, self.reconciler.rest(key)), Urgency.CHANGE)
 
         bindings, clusters = KarmadaBindings(self._store.tenants, touched), KarmadaClusters(touched)
         yield Watcher(self._karmada.own(), BINDINGS, bindings, stop, clock=time.monotonic, metadata_only=True)

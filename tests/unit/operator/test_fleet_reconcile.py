@@ -23,7 +23,7 @@ from mesh_operator.base.workspace_bounds import DEFAULT, WorkspaceBounds
 from mesh_operator.credentials.management_plane import NotUsable, SecretRef, Usable, secret_of
 from mesh_operator.fleets.answers import FOR_WORKLOAD, FleetAnswers
 from mesh_operator.fleets.dry_run import FleetQuestion
-from mesh_operator.fleets.reconcile import PAUSES, FleetReconciler
+from mesh_operator.fleets.reconcile import LONGEST_REST, PAUSES, FleetReconciler
 from mesh_operator.fleets.request import ABANDON, KARMADA, PLANE, Planes, UnitRequest, connected_by
 from mesh_operator.runs.confined.process import Cause
 from mesh_operator.runs.dry_runs import DryRunFailed, InvalidAnswer
@@ -127,6 +127,7 @@ class Fleet:
             check_interval=300.0,
             metrics=Metrics(),
             event=self.note_event,
+            clock=lambda: self.now,
         )
 
     def note_event(self, stored: Stored, kind: str, reason: str, message: str) -> None:
@@ -228,6 +229,25 @@ def test_a_workload_is_carried_out_and_everything_of_the_namespace_says_so(fleet
     assert fleet.status(WORKLOAD, "web")["phase"] == "Available"
     assert (fleet.status(FLEET, "edge")["phase"], fleet.status(POLICY, "all")["usedBy"]) == ("Ready", 1)
     assert fleet.turn(WORKLOADS).seconds == 300.0 and len(fleet.runs) == 1, "the second turn needs no run"
+
+
+@pytest.mark.parametrize(("took", "rest"), [(1.0, 0.0), (8.0, 8.0), (60.0, LONGEST_REST)])
+def test_a_unit_with_long_turns_rests_between_those_for_reports_of_karmada(fleet: Fleet, took: float, rest: float) -> None:
+    fleet.kcp.put(WORKLOAD, "web", WEB)
+    meanwhile = list[float]()
+
+    def ran(request: RunRequest) -> RunResult:
+        fleet.now += took
+        meanwhile.append(fleet.reconciler.rest(WORKLOADS))
+        return fleet.wrote(request)
+
+    fleet.ran = ran
+    assert fleet.turn(WORKLOADS).seconds == max(PAUSES[0], rest)
+    assert (meanwhile, fleet.reconciler.rest(WORKLOADS)) == ([0.0], rest)
+    fleet.kcp.put(WORKLOAD, "more", WEB)
+    fleet.turn(WORKLOADS)
+    assert meanwhile[1] == (rest + took if rest else 0.0), "a report during a turn is about as old as the turn when it ends"
+    assert fleet.turn(WORKLOADS).seconds == 300.0 and fleet.reconciler.rest(WORKLOADS) == 0.0
 
 
 def test_clusters_are_asked_for_with_their_spec_and_get_their_figures(fleet: Fleet) -> None:
