@@ -113,7 +113,8 @@ def decide_leave(request: MemberRequest, facts: Facts, member: Member, rules: Ru
     stone = facts.karmada.tombstones.get(member.member)
     if side is not None and stone is not None and text(stone, "data", "id") != side.uid:
         side = None
-    problems = (foreign_cluster(request, member, found), placed_finding(request, member, facts.karmada), None if abandoned else other)
+    placed = placed_finding(request, member, facts.karmada, answers=side is not None)
+    problems = (foreign_cluster(request, member, found), placed, None if abandoned else other)
     stopped = [problem for problem in problems if problem is not None]
     if stopped:
         return Decision(member=member, findings=tuple(stopped), refused=REASONS[stopped[0].code])

@@ -31,6 +31,7 @@ class KarmadaFacts:
     clusters: Mapping[str, Object] = field(default_factory=dict)
     tombstones: Mapping[str, Object] = field(default_factory=dict)
     placed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # workloads of the tenant, such as "Deployment web"
+    going: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # those besides whose ResourceBinding is being deleted
     works: Mapping[str, tuple[PreservedWork, ...]] = field(default_factory=dict)
 
 

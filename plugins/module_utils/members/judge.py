@@ -159,9 +159,13 @@ def _terminating(member: Member, side: ClusterSide) -> Finding | None:
     )
 
 
-def placed_finding(request: MemberRequest, member: Member, karmada: KarmadaFacts) -> Finding | None:
-    """Return the finding that workloads are placed in a cluster that is to leave; None if none is."""
-    placed = karmada.placed.get(member.member, ())
+def placed_finding(request: MemberRequest, member: Member, karmada: KarmadaFacts, *, answers: bool) -> Finding | None:
+    """Return the finding that workloads are placed in a cluster that is to leave; None if none is.
+
+    :param answers: whether the cluster answers. Karmada cannot take out of another one what is not wanted any more, and so keeps the
+        ResourceBinding, which is being deleted, until the cluster has left: that must not wait for it.
+    """
+    placed = tuple(sorted((*karmada.placed.get(member.member, ()), *(karmada.going.get(member.member, ()) if answers else ()))))
     if not placed:
         return None
     return finding(

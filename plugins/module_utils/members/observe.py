@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..base.errors import ServerRefused
@@ -48,17 +48,24 @@ def read_karmada(karmada: Cluster, request: MemberRequest, leaving: bool) -> Kar
         )
     tombstones = karmada.list(CONFIG_MAPS, label_selector=f"{TOMBSTONE_LABEL}=true")
     names = {member.member for member in request.members}
+    bindings = karmada.list(BINDINGS.format(karmada_namespace(request.tenant))) if leaving else []
     return KarmadaFacts(
         clusters={text(found, "metadata", "name"): found for found in clusters},
         tombstones={text(found, "data", "member"): found for found in tombstones},
-        placed=_placed(karmada, request, names) if leaving else {},
+        placed=_placed((binding for binding in bindings if not _is_going(binding)), names),
+        going=_placed((binding for binding in bindings if _is_going(binding)), names),
         works={name: preserved_works(karmada, name) for name in names} if leaving else {},
     )
 
 
-def _placed(karmada: Cluster, request: MemberRequest, names: Collection[str]) -> dict[str, tuple[str, ...]]:
+def _is_going(binding: Mapping[str, Any]) -> bool:
+    """Return whether a ResourceBinding is being deleted, as each is whose template is gone, which owns it (Karmada: pkg/detector, Reconcile)."""
+    return bool(text(binding, "metadata", "deletionTimestamp"))
+
+
+def _placed(bindings: Iterable[Mapping[str, Any]], names: Collection[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for binding in karmada.list(BINDINGS.format(karmada_namespace(request.tenant))):
+    for binding in bindings:
         resource = mapping(binding, "spec", "resource")
         for target in items(binding, "spec", "clusters"):
             if text(target, "name") in names:

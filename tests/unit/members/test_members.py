@@ -319,18 +319,49 @@ def test_accounts_of_another_karmada_keep_what_they_need() -> None:
     assert f"{accounts}/karmada-{C1}" not in server.objects
 
 
+def place(world: World, name: str, *, going: bool = False) -> None:
+    """Place a Deployment in c1. ``going``: it is not wanted any more, and Karmada keeps its binding until it is out of every cluster."""
+    path = f"/apis/work.karmada.io/v1alpha2/namespaces/{NAMESPACE}/resourcebindings/{name}-deployment"
+    leaving = {"deletionTimestamp": "2026-11-24T08:00:00Z", "finalizers": ["karmada.io/binding-controller"]} if going else {}
+    spec = {"resource": {"kind": "Deployment", "name": name}, "clusters": [{"name": C1}]}
+    world.karmada.put(path, {"metadata": {"name": f"{name}-deployment", **leaving}, "spec": spec})
+
+
 def test_a_cluster_with_workloads_does_not_leave() -> None:
     world = joined()
-    binding = {
-        "metadata": {"name": "web-deployment"},
-        "spec": {"resource": {"kind": "Deployment", "name": "web"}, "clusters": [{"name": C1}]},
-    }
-    path = f"/apis/work.karmada.io/v1alpha2/namespaces/{NAMESPACE}/resourcebindings/web-deployment"
-    world.karmada.put(path, binding)
+    place(world, "web")
     before = world.objects()
     outcome = leave(world)
     assert codes(outcome) == ["CM-MEMBER-06"] and "Deployment web" in outcome.findings[0].summary
     assert not outcome.changed and world.objects() == before
+
+
+def test_a_workload_that_is_being_deleted_keeps_a_cluster_that_answers_and_no_dead_one() -> None:
+    world = joined()
+    place(world, "old", going=True)
+    held = leave(world)
+    assert codes(held) == ["CM-MEMBER-06"] and held.findings[0].summary.startswith("Deployment old would be deleted in c1")
+    world.servers["c1"].dead = True
+    silent = leave(world, deadline=600)
+    assert (codes(silent), silent.changed) == (["CM-MEMBER-09"], True), "its time begins"
+    world.now = NOW + timedelta(seconds=601)
+    gone = leave(world, deadline=600)
+    assert (codes(gone), gone.unmet, f"{CLUSTERS}/{C1}" in world.karmada.objects) == (["CM-MEMBER-12"], "", False)
+    assert not leave(world, deadline=600).changed
+
+
+def test_a_wanted_workload_keeps_also_a_cluster_that_is_given_up() -> None:
+    world = joined()
+    place(world, "old", going=True)
+    place(world, "web")
+    world.servers["c1"].dead = True
+    for options in ({"deadline": 0}, {"abandon": ["c1"]}):
+        kept = leave(world, **options)
+        assert (codes(kept), kept.changed) == (["CM-MEMBER-06"], False)
+        assert "Deployment web" in kept.findings[0].summary and "old" not in kept.findings[0].summary
+    assert f"{CLUSTERS}/{C1}" in world.karmada.objects
+    world.karmada.delete(f"/apis/work.karmada.io/v1alpha2/namespaces/{NAMESPACE}/resourcebindings/web-deployment")
+    assert (codes(leave(world, abandon=["c1"])), f"{CLUSTERS}/{C1}" in world.karmada.objects) == (["CM-MEMBER-12"], False)
 
 
 def test_a_dead_member_leaves_after_the_deadline_and_is_cleaned_when_it_is_back() -> None:
