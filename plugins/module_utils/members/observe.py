@@ -11,7 +11,7 @@ from ..base.errors import ServerRefused
 from ..base.json_fields import annotations_of, items, mapping, text, texts
 from ..fleet.names import karmada_namespace
 from ..kube.client import Cluster
-from .contents import Brought, namespaced_kinds, read_contents
+from .contents import Found, found_at, namespaced_kinds, read_contents
 from .facts import ClusterSide, KarmadaFacts, PreservedWork
 from .management import CLUSTERS as PLANE_CLUSTERS
 from .models import Member, MemberRequest
@@ -59,7 +59,7 @@ def read_karmada(karmada: Cluster, request: MemberRequest, leaving: bool) -> Kar
 
 
 def _is_going(binding: Mapping[str, Any]) -> bool:
-    """Return whether a ResourceBinding is being deleted, as each is whose template is gone, which owns it (Karmada: pkg/detector, Reconcile)."""
+    """Return whether a ResourceBinding is being deleted, as each is whose template, its owner, is gone (Karmada: pkg/detector)."""
     return bool(text(binding, "metadata", "deletionTimestamp"))
 
 
@@ -130,7 +130,7 @@ def read_side(cluster: Cluster, member: Member, networks: tuple[str, ...], *, co
     )
 
 
-def _impersonation(cluster: Cluster, member: Member) -> tuple[Brought, ...]:
+def _impersonation(cluster: Cluster, member: Member) -> tuple[Found, ...]:
     """Return the rights of the impersonator, which Karmada brings to each member, and takes back only from one that answers.
 
     Source: pkg/controllers/unifiedauth of Karmada.
@@ -140,5 +140,22 @@ def _impersonation(cluster: Cluster, member: Member) -> tuple[Brought, ...]:
         path = f"{RBAC}/{plural}/{IMPERSONATOR}"
         there = cluster.get(path)
         if there is not None and annotations_of(there).get(WORK_NAMESPACE) == f"karmada-es-{member.member}":
-            found.append(Brought(path, f"{plural} {IMPERSONATOR}", text(there, "metadata", "uid")))
+            found.append(found_at(path, f"{plural} {IMPERSONATOR}", there))
     return tuple(found)
+
+
+def still_there(cluster: Cluster, member: Member, awaited: Iterable[Found]) -> tuple[Found, ...]:
+    """Return those of the objects that are still there.
+
+    :raises ClusterError: when the cluster does not answer.
+    """
+    inside = f"/namespaces/{karmada_namespace(member.tenant)}/"  # where the documented rights are to list and delete, not to get
+    return tuple(entry for entry in awaited if _uid(cluster, entry.path, listed=inside in entry.path) == entry.uid)
+
+
+def _uid(cluster: Cluster, path: str, *, listed: bool) -> str:
+    if not listed:
+        return text(cluster.get(path) or {}, "metadata", "uid")
+    collection, _, name = path.rpartition("/")
+    every = cluster.list(collection, metadata_only=True)
+    return next((text(entry, "metadata", "uid") for entry in every if text(entry, "metadata", "name") == name), "")

@@ -220,7 +220,9 @@ def test_of_a_fleet_those_come_first_that_have_no_status_and_then_those_whose_co
     entries = []
     for name, hour in hours.items():
         since = [{"type": "Ready", "status": "True", "lastTransitionTime": f"2026-11-01T{hour:02}:00:00Z"}] if hour else []
-        entries.append({"kind": WORKLOAD, "name": name, "generation": 1, "status": {"phase": "Pending", "conditions": since} if hour else {}})
+        entries.append(
+            {"kind": WORKLOAD, "name": name, "generation": 1, "status": {"phase": "Pending", "conditions": since} if hour else {}}
+        )
     rows = [{"name": name, "status": {"phase": "Available", "conditions": []}} for name in hours]
     result = {"findings": [], "workloads": rows, "leaving": [], "global_services": [], "revisions": []}
     parts = ItemParts()
