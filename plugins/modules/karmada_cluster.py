@@ -64,13 +64,13 @@ options:
     default: 720
   wait:
     description:
-      - Wait until the management plane has made the clusters, until Karmada reports them as ready, and until those that leave are gone.
-        Without it, the next run goes on where this one ended.
+      - Wait until the management plane has made the clusters, until Karmada reports them as ready, and until nothing is left of those
+        that leave. Without it, the next run goes on where this one ended.
     type: bool
     default: true
   wait_timeout:
     description:
-      - Seconds to wait for each of them.
+      - Seconds to wait for each of them; when clusters leave, for everything together.
       - From V(0) to V(86400).
     type: int
     default: 300
@@ -83,7 +83,8 @@ options:
     default: 3600
   abandon:
     description:
-      - Names of clusters that are to leave at once although they do not answer. What Karmada would wait for in them for ever is given up.
+      - Names of clusters that are to leave at once although they do not answer. What Karmada would wait for in them for ever is given up,
+        and the management plane is not waited for.
     type: list
     elements: str
     default: []

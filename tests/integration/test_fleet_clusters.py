@@ -291,5 +291,36 @@ def test_clusters_leave_when_no_workload_is_there_and_only_what_local_users_put_
     assert hosts.play(both, **gone).changed == 0
 
 
+@pytest.mark.usefixtures("joined")
+def test_a_cluster_in_which_finalizers_hold_something_has_not_left_until_they_are_gone(
+    module_lab: MeshLab, karmada: LabApi, hosts: Hosts
+) -> None:
+    """Finalizers of a local user. Karmada's own 20 s are a part of the time of the first run."""
+    first, gone = module_lab.names[0], {"fleet_cluster_state": "absent"}
+    api, member = module_lab.api(first), member_name(TENANT, first)
+    role, namespace = f"{TRACES[1]}/karmada-controller-manager:karmada-{member}", f"/api/v1/namespaces/{NAMESPACE}"
+    stone = f"/api/v1/namespaces/karmada-cluster/configmaps/tombstone-{member}"
+    wait_for(partial(api.get, namespace), what="the tenant's namespace is in the cluster")
+    for path in (role, namespace):
+        api.patch(path, {"metadata": {"finalizers": ["example.com/local"]}})
+
+    held = hosts.play(fleet(first), fleet_cluster_wait_timeout=45, **gone)
+    assert (held.rc, held.finding_codes(), [row["phase"] for row in held.result["clusters"]]) == (2, ["CM-MEMBER-14"], ["Deleting"])
+    (found,) = held.result["findings"]
+    assert f"Namespace {NAMESPACE} and ClusterRoleBinding {role.rpartition('/')[2]} of {first} are still there" in found["summary"]
+    assert found["evidence"].count('finalizers "example.com/local"') == 2, found["evidence"]
+    assert member not in members(karmada) and karmada.get(stone) is not None
+
+    again = hosts.play(fleet(first), fleet_cluster_wait_timeout=1, **gone)
+    assert (again.rc, again.changed, again.finding_codes()) == (2, 0, ["CM-MEMBER-14"]), again.output
+    for path in (role, namespace):
+        api.patch(path, {"metadata": {"finalizers": None}})
+    last = hosts.play(fleet(first), **gone)
+    assert (last.rc, last.finding_codes(), karmada.get(stone)) == (0, [], None), last.output
+    assert not {NAMESPACE, "karmada-cluster", role.rpartition("/")[2]} & set(traces(module_lab, first))
+    final = hosts.play(fleet(first), **gone)
+    assert (final.rc, final.changed, final.result["clusters"]) == (0, 0, [])
+
+
 def secret_names(karmada: LabApi) -> list[str]:
     return [secret["metadata"]["name"] for secret in karmada.list(SECRETS)]

@@ -123,8 +123,24 @@ class Server:
         if there is not None and path.startswith(f"{CLUSTERS}/"):
             there["metadata"]["deletionTimestamp"] = "2026-11-24T08:00:00Z"
             return
-        for key in [key for key in self.objects if key == path or key.startswith(f"{path}/")]:
-            del self.objects[key]
+        self._end(path)
+
+    def _end(self, path: str) -> None:
+        """Delete an object and, of a namespace, what is in it. What has finalizers stays, and keeps its namespace."""
+        for key in [key for key in self.objects if key.startswith(f"{path}/")]:
+            self._end(key)
+        there = self.objects.get(path, {"metadata": {}})
+        if there["metadata"].get("finalizers") or any(key.startswith(f"{path}/") for key in self.objects):
+            there["metadata"]["deletionTimestamp"] = "2026-11-24T08:00:00Z"
+            return
+        self.objects.pop(path, None)
+
+    def release(self, path: str) -> None:
+        """Take the finalizers off an object. One that is being deleted goes."""
+        metadata = self.objects[path]["metadata"]
+        metadata.pop("finalizers", None)
+        for going in [key for key, entry in self.objects.items() if "deletionTimestamp" in entry["metadata"] and path.startswith(key)]:
+            self._end(going)
 
     def _token(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         account = self.objects[path.removesuffix("/token")]["metadata"]["uid"]
@@ -150,6 +166,7 @@ class World:
         self.moves = True
         self._busy = False
         self.now = NOW
+        self.clock = 0.0  # seconds of the last run; each look at the time takes one
         self.numbers = itertools.count(1)  # of uids
         self.servers: dict[str, Server] = {}
         for host in ("karmada", "plane", *hosts):
@@ -168,13 +185,13 @@ class World:
         """Run the pipeline over these servers."""
         chosen = MembersOptions.of(options)
         request = parse_members({"workspace": "shop", "karmada": "karmada", **fleet}, self.servers, chosen.clusters)
-        clock = itertools.count()
+        self.clock = 0.0
         ports = Ports(
             **{
                 **vars(real_ports()),
                 "apply": apply_plan,
                 "now": lambda: self.now,
-                "clock": lambda: float(next(clock)),
+                "clock": self._tick,
                 "sleep": lambda _: None,
             }
         )
@@ -182,6 +199,10 @@ class World:
         return run_members(
             MembersRun(request=request, options=chosen, who=self, ports=ports, now=self.now, check_mode=check, diff=True, connect=connect)
         )
+
+    def _tick(self) -> float:
+        self.clock += 1
+        return self.clock
 
     def objects(self) -> dict[str, Any]:
         """Every object, by host and path."""

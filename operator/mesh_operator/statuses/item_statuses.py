@@ -69,7 +69,7 @@ def statuses_of_items(
     :param result: a ``mesh_result``, or as much of it as a dry run has.
     :param head: returns what is left of it.
     """
-    items = sorted(items, key=lambda item: str(item.obj["status"].get("lastSyncTime") or ""))
+    items = sorted(items, key=lambda item: _written(item.obj["status"]))
     rows = {kind: _rows(result, kind) for kind in {stored.key.kind for stored in items}}
     about = defaultdict[str, list[Finding]](list)
     for finding in rows_of(result, "advice") or rows_of(result, "findings"):
@@ -91,6 +91,12 @@ def statuses_of_items(
         parts, size = parts + 1, size + length + _ROOM
         yield part
     return {**head(result), SAID: {"parts": parts, "unchanged": unchanged, "later": later}}
+
+
+def _written(status: Mapping[str, Any]) -> str:
+    """Return when a status was written at the earliest, "" for none: kinds of fleets have no lastSyncTime, but times of transitions."""
+    transitions = (str(row.get("lastTransitionTime") or "") for row in rows_of(status, "conditions"))
+    return str(status.get("lastSyncTime") or max(transitions, default=""))
 
 
 def _rows(result: Mapping[str, Any], kind: str) -> dict[Any, Mapping[str, Any]]:

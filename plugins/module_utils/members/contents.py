@@ -30,26 +30,46 @@ class Kind(NamedTuple):
     plural: str
 
 
-class Brought(NamedTuple):
-    """Object that Karmada brought."""
+class Found(NamedTuple):
+    """Object that is to go with a membership, as it was found."""
 
     path: str
     name: str  # for people
     uid: str
+    going: bool  # it is being deleted
+    finalizers: tuple[str, ...]
+    said: tuple[str, ...]  # by the conditions of a namespace that is being deleted: what of it is left
+
+
+def found_at(path: str, name: str, there: Mapping[str, Any]) -> Found:
+    """Return what an object says of its end.
+
+    :param name: for people.
+    """
+    # Kubernetes: pkg/controller/namespace/deletion/status_condition_utils.go
+    rows = [row for row in items(there, "status", "conditions") if text(row, "type").startswith("Namespace")]
+    return Found(
+        path=path,
+        name=name,
+        uid=text(there, "metadata", "uid"),
+        going=bool(text(there, "metadata", "deletionTimestamp")),
+        finalizers=texts(there, "metadata", "finalizers"),
+        said=tuple(said for row in rows if text(row, "status") == "True" and (said := text(row, "message"))),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
     """A namespace and what is in it, without what every namespace has, and what follows from other objects in it.
 
+    :param itself: the namespace.
     :param foreign: objects of other users, such as "configmaps notes"; resource types that cannot be listed are there too.
     :param brought: objects that Karmada brought.
     """
 
-    uid: str
+    itself: Found
     labels: Mapping[str, str]
-    terminating: bool = False
-    brought: tuple[Brought, ...] = ()
+    brought: tuple[Found, ...] = ()
     foreign: tuple[str, ...] = ()
 
 
@@ -87,22 +107,22 @@ def judge(
     every = list(listed)
     uids = {text(entry, "metadata", "uid") for kind, entry in every}
     passed = {*_DEFAULTS, *own}
-    brought: dict[str, Brought] = {}
+    name_of_namespace = text(namespace, "metadata", "name")
+    brought: dict[str, Found] = {}
     foreign: dict[str, None] = {}
     for kind, entry in every:
         name = text(entry, "metadata", "name")
         if kind.plural in _PASSING or (kind.plural, name) in passed or _follows(entry, uids):
             continue
         if labels_of(entry).get(MANAGED_LABEL) == "true":
-            path = f"{kind.root}/namespaces/{text(namespace, 'metadata', 'name')}/{kind.plural}/{name}"
-            uid = text(entry, "metadata", "uid")
-            brought.setdefault(uid, Brought(path, f"{kind.plural} {name}", uid))  # several groups may serve one object
+            path = f"{kind.root}/namespaces/{name_of_namespace}/{kind.plural}/{name}"
+            one = found_at(path, f"{kind.plural} {name}", entry)
+            brought.setdefault(one.uid, one)  # several groups may serve one object
         else:
             foreign[f"{kind.plural} {name}"] = None
     return Contents(
-        uid=text(namespace, "metadata", "uid"),
+        itself=found_at(f"{CORE}/{name_of_namespace}", f"Namespace {name_of_namespace}", namespace),
         labels=labels_of(namespace),
-        terminating=bool(text(namespace, "metadata", "deletionTimestamp")),
         brought=tuple(brought.values()),
         foreign=(*foreign, *unread),
     )

@@ -13,6 +13,7 @@ from ..base.json_fields import text
 from ..findings.finding import Finding
 from ..findings.wording import failure_finding
 from ..plan.steps import Plan, Step, digest_of
+from .contents import Found
 from .facts import ClusterSide, Facts
 from .join import join_steps
 from .judge import (
@@ -28,8 +29,8 @@ from .judge import (
     token_findings,
     tombstone_finding,
 )
-from .leave import Patience, gives_up, leave_steps
-from .management import NOT_ASKED, Provisioning, found_plane, make_steps, plane_problem, provisioning_of, remove_steps
+from .leave import Patience, gives_up, is_held, leave_steps, leaving_objects, noted_at
+from .management import NOT_ASKED, Provisioning, found_plane, left_in_plane, make_steps, plane_problem, provisioning_of, remove_steps
 from .models import Member, MemberRequest, TokenRules
 from .names import MANAGER
 
@@ -40,7 +41,8 @@ UNREACHABLE = "ClusterUnreachable"
 class Decision:
     """What becomes of one member. ``refused``: CamelCase reason, "" if it is not refused; then it has no steps.
 
-    ``waits``: whether it leaves without its cluster only later, as that does not answer.
+    ``waits``: whether it leaves without its cluster only later, as that does not answer. ``left``: what is to go with its membership, and
+    is still in the cluster; ``plane``: its Cluster in the management plane, while that is there and is waited for.
     """
 
     member: Member
@@ -49,6 +51,8 @@ class Decision:
     refused: str = ""
     provisioning: Provisioning = NOT_ASKED
     waits: bool = False
+    left: tuple[Found, ...] = ()
+    plane: Found | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,23 +117,33 @@ def decide_leave(request: MemberRequest, facts: Facts, member: Member, rules: Ru
     stone = facts.karmada.tombstones.get(member.member)
     if side is not None and stone is not None and text(stone, "data", "id") != side.uid:
         side = None
-    problems = (foreign_cluster(request, member, found), placed_finding(request, member, facts.karmada), None if abandoned else other)
+    placed = placed_finding(request, member, facts.karmada, answers=side is not None)
+    problems = (foreign_cluster(request, member, found), placed, None if abandoned else other)
     stopped = [problem for problem in problems if problem is not None]
     if stopped:
         return Decision(member=member, findings=tuple(stopped), refused=REASONS[stopped[0].code])
     patience = Patience(rules.deadline, abandoned)
     steps = leave_steps(request, member, side, facts.karmada, patience, now)
     findings: list[Finding] = []
-    waits = side is None and found is not None and not gives_up(found, patience, now)
-    if side is None and found is not None and error is not None:
-        findings.append(silent_finding(member, found, error, rules.deadline))
-    if side is None and (stone is not None or (found is not None and not waits)):
+    noted = noted_at(found, stone)
+    waits = side is None and noted is not None and not gives_up(noted, patience, now)
+    if noted is not None and (waits or (side is None and found is not None and error is not None)):
+        findings.append(silent_finding(member, noted, error, rules.deadline, has_left=found is None))
+    if side is None and not waits and (stone is not None or found is not None):
         findings.append(tombstone_finding(request, member))
     left = left_finding(member, side) if side is not None else None
     findings += [left] if left is not None else []
-    if not waits:
+    objects = leaving_objects(member, side, stone) if side is not None else []
+    if not waits and not is_held(objects):
         steps += remove_steps(plane, member, request)
-    return Decision(member=member, steps=tuple(steps), findings=tuple(findings), waits=waits)
+    return Decision(
+        member=member,
+        steps=tuple(steps),
+        findings=tuple(findings),
+        waits=waits,
+        left=tuple(entry.found for entry in objects),
+        plane=None if abandoned else left_in_plane(plane, member, request),
+    )
 
 
 def plan_of(decisions: Collection[Decision], facts: Facts) -> Plan:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..base.errors import ClusterError
 from ..kube.client import Endpoint
-from .contents import Brought, Contents
+from .contents import Contents, Found
 
 Object = Mapping[str, Any]
 
@@ -31,6 +31,7 @@ class KarmadaFacts:
     clusters: Mapping[str, Object] = field(default_factory=dict)
     tombstones: Mapping[str, Object] = field(default_factory=dict)
     placed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # workloads of the tenant, such as "Deployment web"
+    going: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # those besides whose ResourceBinding is being deleted
     works: Mapping[str, tuple[PreservedWork, ...]] = field(default_factory=dict)
 
 
@@ -48,7 +49,7 @@ class ClusterSide:
     binding: Object | None = None
     contents: Contents | None = None  # of the tenant's namespace; None: not there, or not read
     rest: Contents | None = None  # of karmada-cluster; None: not there, or not read
-    brought: tuple[Brought, ...] = ()  # objects without a namespace that Karmada brought for this member; () if not read
+    brought: tuple[Found, ...] = ()  # objects without a namespace that Karmada brought for this member; () if not read
 
 
 @dataclass(frozen=True, kw_only=True)

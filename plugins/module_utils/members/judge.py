@@ -7,7 +7,7 @@ No finding names another tenant, or a member of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -17,6 +17,7 @@ from ..findings.finding import Finding, Severity
 from ..findings.wording import finding, listed, show
 from ..fleet.names import karmada_namespace
 from ..mesh.endpoint_addresses import is_ip, refusal_of_address
+from .contents import Found
 from .facts import ClusterSide, KarmadaFacts, Object
 from .management import Provisioning
 from .models import Member, MemberRequest, TokenRules
@@ -159,9 +160,13 @@ def _terminating(member: Member, side: ClusterSide) -> Finding | None:
     )
 
 
-def placed_finding(request: MemberRequest, member: Member, karmada: KarmadaFacts) -> Finding | None:
-    """Return the finding that workloads are placed in a cluster that is to leave; None if none is."""
-    placed = karmada.placed.get(member.member, ())
+def placed_finding(request: MemberRequest, member: Member, karmada: KarmadaFacts, *, answers: bool) -> Finding | None:
+    """Return the finding that workloads are placed in a cluster that is to leave; None if none is.
+
+    :param answers: whether the cluster answers. Karmada cannot take out of another one what is not wanted any more, and so keeps the
+        ResourceBinding, which is being deleted, until the cluster has left: that must not wait for it.
+    """
+    placed = tuple(sorted((*karmada.placed.get(member.member, ()), *(karmada.going.get(member.member, ()) if answers else ()))))
     if not placed:
         return None
     return finding(
@@ -174,17 +179,28 @@ def placed_finding(request: MemberRequest, member: Member, karmada: KarmadaFacts
     )
 
 
-def silent_finding(member: Member, found: Object | None, error: ClusterError, deadline: int) -> Finding:
-    """Return the finding that a cluster that is to leave does not answer."""
-    since = annotations_of(found or {}).get(SILENT_ANNOTATION, "")
+def silent_finding(member: Member, noted: Object, error: ClusterError | None, deadline: int, *, has_left: bool) -> Finding:
+    """Return the finding that a cluster that is to leave does not answer.
+
+    :param noted: where it is noted since when: its Cluster, or its tombstone.
+    :param error: None if another cluster answers at its address.
+    :param has_left: whether Karmada's Cluster is gone, and the cluster was not cleaned yet.
+    """
+    since = annotations_of(noted).get(SILENT_ANNOTATION, "")
     waited = f"Silent since {since}; " if since else ""
+    stays = (
+        "Karmada's rights in it stay, although its Cluster is gone"
+        if has_left
+        else "what Karmada brought there stays, with Karmada's rights"
+    )
+    then = "it is given up" if has_left else "its Cluster goes"
     return finding(
         "CM-MEMBER-09",
         cluster=member.host,
         item=member.item,
-        summary=f"{member.host} does not answer, so what Karmada brought there stays, with Karmada's rights",
-        evidence=f"{waited}{error.message}",
-        fix=f"Run again when it answers. Without it, its Cluster goes {deadline} seconds after the first run that found it silent, or "
+        summary=f"{member.host} does not answer, so {stays}",
+        evidence=f"{waited}{error.message if error is not None else 'Another cluster answers at its address.'}",
+        fix=f"Run again when it answers. Without it, {then} {deadline} seconds after the first run that found it silent, or "
         f"at once with abandon: [{member.name}]; a later run cleans the cluster when it is back.",
     )
 
@@ -209,6 +225,62 @@ def staying_finding(request: MemberRequest, member: Member, found: Object, secon
     )
 
 
+def held_finding(member: Member, left: Sequence[Found], seconds: float) -> Finding:
+    """Return the finding that something of a cluster that left Karmada was not gone in time.
+
+    :param left: what is still in the cluster.
+    :param seconds: for which the run waited.
+    """
+    rights = any(not entry.name.startswith("Namespace ") for entry in left)
+    follows = "accounts or rights of Karmada are still in the cluster" if rights else "it cannot count as clean"
+    shown = listed([entry.name for entry in left], SHOWN)
+    return finding(
+        "CM-MEMBER-14",
+        cluster=member.host,
+        item=member.item,
+        summary=f"{member.name} has not left within {seconds:g} s: {shown} of {member.host} {_is(left)} still there, so {follows}",
+        evidence="; ".join(_held(entry) for entry in left[:SHOWN]),
+        fix=f"Run again when {_it(left)} gone: the run then does the rest. {_RELEASE} What holds it is in the object: "
+        f"kubectl get --raw {left[0].path}",
+    )
+
+
+def plane_held_finding(request: MemberRequest, member: Member, left: Found, seconds: float) -> Finding:
+    """Return the finding that the management plane has not let its Cluster go in time.
+
+    :param seconds: for which the run waited.
+    """
+    return finding(
+        "CM-MEMBER-14",
+        cluster=request.management,
+        item=member.item,
+        summary=f"{member.name} has left Karmada, but its {left.name} of the management plane was not gone within {seconds:g} s, "
+        "so the provider may still have the cluster",
+        evidence=_held(left),
+        fix=f"Run again when it is gone; a provider may need longer than a run waits. {_RELEASE} What holds it is in the object: "
+        f"kubectl get --raw {left.path}",
+    )
+
+
+_RELEASE: Final = "If the controller of a finalizer does not exist any more, take that finalizer off."
+
+
+def _is(left: Sequence[Found]) -> str:
+    return "is" if len(left) == 1 else "are"
+
+
+def _it(left: Sequence[Found]) -> str:
+    return "it is" if len(left) == 1 else "they are"
+
+
+def _held(left: Found) -> str:
+    if not left.going:
+        return f"{left.name} is not being deleted: it was made anew"
+    holds = [f"finalizers {listed([show(name) for name in left.finalizers], SHOWN)}"] if left.finalizers else []
+    holds += [show(said) for said in left.said]
+    return f"{left.name}: {'; '.join(holds) or 'it is being deleted, and has no finalizer'}"
+
+
 def tombstone_finding(request: MemberRequest, member: Member) -> Finding:
     """Return the finding that an abandoned cluster still has what is to be taken away."""
     return finding(
@@ -223,7 +295,7 @@ def tombstone_finding(request: MemberRequest, member: Member) -> Finding:
 
 def left_finding(member: Member, side: ClusterSide) -> Finding | None:
     """Return the finding that objects of other users keep the tenant's namespace in the member; None if none do."""
-    if side.contents is None or not side.contents.foreign or side.contents.terminating:
+    if side.contents is None or not side.contents.foreign or side.contents.itself.going:
         return None
     return finding(
         "CM-MEMBER-10",

@@ -3,26 +3,26 @@
 """Plan by which a cluster ceases to be a member of Karmada, and by which nothing of it stays but what local users put beside. Pure.
 
 The Cluster goes first, so that Karmada takes its objects out of the member with the rights that it still has. A run plans again after each
-part, as the objects of a namespace go only then.
+part, as the objects of a namespace go only then. From the deletion of the Cluster to the end a tombstone says that something is left:
+without it, a member that falls silent in between would look like one that never joined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from ..base.json_fields import annotations_of, parse_time, text
 from ..fleet.names import karmada_namespace
 from ..plan.steps import NOW, ApiWrite, Step
-from .contents import Contents
+from .contents import Contents, Found, found_at
 from .facts import ClusterSide, KarmadaFacts, Object, PreservedWork
 from .models import Member, MemberRequest
 from .names import (
     ACCOUNTS,
     CLUSTERS,
     CONFIG_MAPS,
-    CORE,
     EXECUTION_FINALIZER,
     IMPERSONATOR,
     MANAGED_BY,
@@ -44,6 +44,16 @@ WAVE_WORKS: Final = 3
 WAVE_NAMESPACE: Final = 4
 WAVE_RIGHTS: Final = 5
 WAVE_TOMBSTONE: Final = 6
+_LEAVING: Final = "leaving"
+_GIVEN_UP: Final = "Karmada brought it and has given the cluster up"
+
+
+class Leaving(NamedTuple):
+    """Object in a member that goes with the membership."""
+
+    found: Found
+    wave: int
+    why: str
 
 
 class Patience(NamedTuple):
@@ -62,20 +72,38 @@ def leave_steps(
     """
     found = karmada.clusters.get(member.member)
     own = found if found is not None and is_made_for(found, member) else None
+    stone = karmada.tombstones.get(member.member)
     if side is None:
         return _without_member(request, member, own, karmada, patience, now)
-    steps = _deletion(request, member, own) if own is not None else []
-    returned = member.member in karmada.tombstones
-    if returned:
-        why = "Karmada brought it and has given the cluster up"
-        steps += [_there(member, WAVE_NAMESPACE, entry.name, why, entry.path, entry.uid) for entry in side.brought]
-    steps += _namespace(member, side.contents, took=returned)
-    steps += _rights(member, side)
-    if returned:
+    steps = []
+    if own is not None and stone is None:
+        steps.append(_tombstone(request, member, text(own, "spec", "id") or side.uid, given_up=False))
+    steps += _deletion(request, member, own) if own is not None else []
+    objects = leaving_objects(member, side, stone)
+    steps += [_gone(member, entry) for entry in objects if not entry.found.going]
+    if (own is not None or stone is not None) and not is_held(objects):
         name = tombstone_of(member)
         action = ApiWrite(method="delete", path=f"{CONFIG_MAPS}/{name}")
         steps.append(_step(request, member, WAVE_TOMBSTONE, "delete", f"ConfigMap {NAMESPACE}/{name}", "the cluster was cleaned", action))
     return steps
+
+
+def leaving_objects(member: Member, side: ClusterSide, stone: Object | None) -> list[Leaving]:
+    """Return everything in a member that is there and has to go, whether it is being deleted already or not."""
+    # Karmada may also have let go of one that fell silent while it left.
+    took = stone is not None and (not is_leaving(stone) or SILENT_ANNOTATION in annotations_of(stone))
+    brought = [Leaving(entry, WAVE_NAMESPACE, _GIVEN_UP) for entry in side.brought if took]
+    return [*brought, *_namespace(member, side.contents, took=took), *_rights(member, side)]
+
+
+def is_held(objects: Collection[Leaving]) -> bool:
+    """Return whether all that is left to do in a member is to wait: what comes after that has no place in a plan yet."""
+    return bool(objects) and all(entry.found.going for entry in objects)
+
+
+def is_leaving(stone: Object) -> bool:
+    """Return whether a tombstone is of a member that was not given up."""
+    return text(stone, "data", "state") == _LEAVING
 
 
 def gives_up(found: Object, patience: Patience, now: datetime) -> bool:
@@ -89,22 +117,36 @@ def gives_up(found: Object, patience: Patience, now: datetime) -> bool:
 def _without_member(
     request: MemberRequest, member: Member, own: Object | None, karmada: KarmadaFacts, patience: Patience, now: datetime
 ) -> list[Step]:
+    stone = karmada.tombstones.get(member.member)
+    noted = noted_at(own, stone)
+    if noted is not None and not gives_up(noted, patience, now):
+        return _noted(request, member, noted, patience, on_cluster=noted is own)
     if own is None:
         return []
-    if not gives_up(own, patience, now):
-        if SILENT_ANNOTATION in annotations_of(own):
-            return []
-        body = {"metadata": {"uid": text(own, "metadata", "uid"), "annotations": {SILENT_ANNOTATION: NOW}}}
-        action = ApiWrite(method="merge", path=f"{CLUSTERS}/{member.member}", body=body)
-        why = f"it does not answer, and is waited for {patience.deadline} seconds from now on"
-        return [_step(request, member, WAVE_NOTE, "patch", f"Cluster {member.member}", why, action)]
-    steps = [] if member.member in karmada.tombstones else [_tombstone(request, member, own)]
+    known = stone is not None and not is_leaving(stone)
+    steps = [] if known else [_tombstone(request, member, text(own, "spec", "id"), given_up=True)]
     steps += _deletion(request, member, own)
     if patience.abandoned:
         steps += [
             release_step(request, member, work) for work in karmada.works.get(member.member, ()) if EXECUTION_FINALIZER in work.finalizers
         ]
     return steps
+
+
+def noted_at(found: Object | None, stone: Object | None) -> Object | None:
+    """Return where it is noted since when a member is silent: its Cluster, or its tombstone while it leaves, which outlasts the Cluster."""
+    return stone if stone is not None and is_leaving(stone) else found
+
+
+def _noted(request: MemberRequest, member: Member, there: Object, patience: Patience, *, on_cluster: bool) -> list[Step]:
+    """Return the note since when a member does not answer; [] if it is there."""
+    if SILENT_ANNOTATION in annotations_of(there):
+        return []
+    name = member.member if on_cluster else tombstone_of(member)
+    path, shown = (f"{CLUSTERS}/{name}", f"Cluster {name}") if on_cluster else (f"{CONFIG_MAPS}/{name}", f"ConfigMap {NAMESPACE}/{name}")
+    body = {"metadata": {"uid": text(there, "metadata", "uid"), "annotations": {SILENT_ANNOTATION: NOW}}}
+    why = f"it does not answer, and is waited for {patience.deadline} seconds from now on"
+    return [_step(request, member, WAVE_NOTE, "patch", shown, why, ApiWrite(method="merge", path=path, body=body))]
 
 
 def _step(request: MemberRequest, member: Member, wave: int, verb: str, shown: str, why: str, action: ApiWrite, **more: Any) -> Step:
@@ -120,21 +162,25 @@ def _deletion(request: MemberRequest, member: Member, found: Object) -> list[Ste
     return [_step(request, member, WAVE_CLUSTER, "delete", f"Cluster {member.member}", why, action)]
 
 
-def _tombstone(request: MemberRequest, member: Member, found: Object) -> Step:
-    """Return the write that keeps what an abandoned member still holds, so that a later run can take it away."""
+def _tombstone(request: MemberRequest, member: Member, uid: str, *, given_up: bool) -> Step:
+    """Return the write that keeps what a member still holds, so that a later run can take it away.
+
+    :param uid: of the namespace kube-system, which distinguishes clusters.
+    """
     data = {
+        "state": "given up" if given_up else _LEAVING,
         "member": member.member,
         "name": member.name,
-        "id": text(found, "spec", "id"),
+        "id": uid,
         "namespace": karmada_namespace(member.tenant),
         "left": "\n".join((f"ClusterRole {role_of(member)}", f"ClusterRoleBinding {role_of(member)}", f"Namespace {NAMESPACE}")),
     }
     labels = {**member.own_labels, MANAGED_BY: MANAGER, TOMBSTONE_LABEL: "true"}
-    name = tombstone_of(member)
+    name, why = tombstone_of(member), "the cluster keeps Karmada's rights" + ("" if given_up else " until it was cleaned")
     metadata = {"name": name, "namespace": NAMESPACE, "labels": labels}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
     action = ApiWrite(method="apply", path=f"{CONFIG_MAPS}/{name}", body=body)
-    return _step(request, member, WAVE_NOTE, "create", f"ConfigMap {NAMESPACE}/{name}", "the cluster keeps Karmada's rights", action)
+    return _step(request, member, WAVE_NOTE, "create", f"ConfigMap {NAMESPACE}/{name}", why, action)
 
 
 def release_step(request: MemberRequest, member: Member, work: PreservedWork) -> Step:
@@ -146,49 +192,43 @@ def release_step(request: MemberRequest, member: Member, work: PreservedWork) ->
     return _step(request, member, WAVE_WORKS, "patch", shown, "it would keep the Cluster of a dead member for ever", action)
 
 
-def _namespace(member: Member, contents: Contents | None, *, took: bool) -> list[Step]:
-    """Return the deletion of the tenant's namespace in the member, if nothing of other users is in it.
+def _namespace(member: Member, contents: Contents | None, *, took: bool) -> list[Leaving]:
+    """Return the tenant's namespace in the member, if it is being deleted, or nothing of other users is in it.
 
     :param took: whether Karmada gave the member up earlier, so that what it brought is still there, and no other controller removes it.
     """
-    if contents is None or contents.terminating or not _is_tenants(contents.labels, member):
+    if contents is None or not _is_tenants(contents.labels, member):
         return []
-    name = karmada_namespace(member.tenant)
-    steps = [
-        _there(member, WAVE_NAMESPACE, entry.name, "Karmada brought it and has given the cluster up", entry.path, entry.uid)
-        for entry in contents.brought
-        if took
-    ]
-    if contents.foreign:
-        return steps
-    return [*steps, _there(member, WAVE_NAMESPACE, f"Namespace {name}", "nothing of other users is in it", f"{CORE}/{name}", contents.uid)]
+    namespace = Leaving(contents.itself, WAVE_NAMESPACE, "nothing of other users is in it")
+    if contents.itself.going:
+        return [namespace]
+    brought = [Leaving(entry, WAVE_NAMESPACE, _GIVEN_UP) for entry in contents.brought if took]
+    return brought if contents.foreign else [*brought, namespace]
 
 
 def _is_tenants(labels: Mapping[str, str], member: Member) -> bool:
     return all(labels.get(key) == value for key, value in member.tenant.labels.items())
 
 
-def _rights(member: Member, side: ClusterSide) -> list[Step]:
-    """Return the deletions of everything by which Karmada acts in the member."""
+def _rights(member: Member, side: ClusterSide) -> list[Leaving]:
+    """Return everything by which Karmada acts in the member."""
     role, account, why = role_of(member), account_of(member), "Karmada has no business in the cluster any more"
     others = side.rest.foreign if side.rest is not None else ()
     alone = not any(entry.startswith("serviceaccounts karmada-") for entry in others)
-    wanted: list[tuple[Object | None, str, str]] = [
+    rights: list[tuple[Object | None, str, str]] = [
         (side.binding, f"{RBAC}/clusterrolebindings/{role}", f"ClusterRoleBinding {role}"),
         (side.role, f"{RBAC}/clusterroles/{role}", f"ClusterRole {role}"),
         (side.account, f"{ACCOUNTS}/{account}", f"ServiceAccount {NAMESPACE}/{account}"),
         (side.impersonator if alone else None, f"{ACCOUNTS}/{IMPERSONATOR}", f"ServiceAccount {NAMESPACE}/{IMPERSONATOR}"),
     ]
-    steps = [
-        _there(member, WAVE_RIGHTS, shown, why, path, text(there, "metadata", "uid"))
-        for there, path, shown in wanted
-        if there is not None and not text(there, "metadata", "deletionTimestamp")
-    ]
-    if side.rest is not None and not others and not side.rest.terminating and side.rest.labels.get(MANAGED_BY) == MANAGER:
-        steps.append(_there(member, WAVE_RIGHTS, f"Namespace {NAMESPACE}", why, f"{CORE}/{NAMESPACE}", side.rest.uid))
-    return steps
+    objects = [Leaving(found_at(path, shown, there), WAVE_RIGHTS, why) for there, path, shown in rights if there is not None]
+    rest = side.rest
+    if rest is not None and (rest.itself.going or not others) and rest.labels.get(MANAGED_BY) == MANAGER:
+        objects.append(Leaving(rest.itself, WAVE_RIGHTS, why))
+    return objects
 
 
-def _there(member: Member, wave: int, shown: str, why: str, path: str, uid: str) -> Step:
-    action = ApiWrite(method="delete", path=path, body={"metadata": {"uid": uid}})
-    return Step(wave=wave, cluster=member.host, verb="delete", object=shown, why=why, item=member.item, action=action)
+def _gone(member: Member, leaving: Leaving) -> Step:
+    found = leaving.found
+    action = ApiWrite(method="delete", path=found.path, body={"metadata": {"uid": found.uid}})
+    return Step(wave=leaving.wave, cluster=member.host, verb="delete", object=found.name, why=leaving.why, item=member.item, action=action)

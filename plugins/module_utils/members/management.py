@@ -12,6 +12,7 @@ from ..base.redact import one_line
 from ..findings.finding import Finding
 from ..findings.wording import finding
 from ..plan.steps import ApiWrite, Step
+from .contents import Found, found_at
 from .models import Member, MemberRequest
 from .names import NAME_ANNOTATION, is_made_for
 
@@ -90,6 +91,14 @@ def make_steps(found: Mapping[str, Any] | None, member: Member, request: MemberR
     action = ApiWrite(method="merge", path=f"{collection}/{name}", body=body)
     why = f"its specification changed: {', '.join(sorted(changed))}"
     return [Step(wave=WAVE_MAKE, cluster=request.management, verb="patch", object=shown, why=why, item=member.item, action=action)]
+
+
+def left_in_plane(found: Mapping[str, Any] | None, member: Member, request: MemberRequest) -> Found | None:
+    """Return the Cluster of a member that leaves, while it is there; None where there is none of the member."""
+    if found is None or not is_made_for(found, member):
+        return None
+    name = text(found, "metadata", "name")
+    return found_at(f"{CLUSTERS.format(request.management_namespace)}/{name}", f"Cluster {request.management_namespace}/{name}", found)
 
 
 def remove_steps(found: Mapping[str, Any] | None, member: Member, request: MemberRequest) -> list[Step]:

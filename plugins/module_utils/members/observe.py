@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ..base.errors import ServerRefused
 from ..base.json_fields import annotations_of, items, mapping, text, texts
 from ..fleet.names import karmada_namespace
 from ..kube.client import Cluster
-from .contents import Brought, namespaced_kinds, read_contents
+from .contents import Found, found_at, namespaced_kinds, read_contents
 from .facts import ClusterSide, KarmadaFacts, PreservedWork
 from .management import CLUSTERS as PLANE_CLUSTERS
 from .models import Member, MemberRequest
@@ -48,17 +48,24 @@ def read_karmada(karmada: Cluster, request: MemberRequest, leaving: bool) -> Kar
         )
     tombstones = karmada.list(CONFIG_MAPS, label_selector=f"{TOMBSTONE_LABEL}=true")
     names = {member.member for member in request.members}
+    bindings = karmada.list(BINDINGS.format(karmada_namespace(request.tenant))) if leaving else []
     return KarmadaFacts(
         clusters={text(found, "metadata", "name"): found for found in clusters},
         tombstones={text(found, "data", "member"): found for found in tombstones},
-        placed=_placed(karmada, request, names) if leaving else {},
+        placed=_placed((binding for binding in bindings if not _is_going(binding)), names),
+        going=_placed((binding for binding in bindings if _is_going(binding)), names),
         works={name: preserved_works(karmada, name) for name in names} if leaving else {},
     )
 
 
-def _placed(karmada: Cluster, request: MemberRequest, names: Collection[str]) -> dict[str, tuple[str, ...]]:
+def _is_going(binding: Mapping[str, Any]) -> bool:
+    """Return whether a ResourceBinding is being deleted, as each is whose template, its owner, is gone (Karmada: pkg/detector)."""
+    return bool(text(binding, "metadata", "deletionTimestamp"))
+
+
+def _placed(bindings: Iterable[Mapping[str, Any]], names: Collection[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
-    for binding in karmada.list(BINDINGS.format(karmada_namespace(request.tenant))):
+    for binding in bindings:
         resource = mapping(binding, "spec", "resource")
         for target in items(binding, "spec", "clusters"):
             if text(target, "name") in names:
@@ -123,7 +130,7 @@ def read_side(cluster: Cluster, member: Member, networks: tuple[str, ...], *, co
     )
 
 
-def _impersonation(cluster: Cluster, member: Member) -> tuple[Brought, ...]:
+def _impersonation(cluster: Cluster, member: Member) -> tuple[Found, ...]:
     """Return the rights of the impersonator, which Karmada brings to each member, and takes back only from one that answers.
 
     Source: pkg/controllers/unifiedauth of Karmada.
@@ -133,5 +140,22 @@ def _impersonation(cluster: Cluster, member: Member) -> tuple[Brought, ...]:
         path = f"{RBAC}/{plural}/{IMPERSONATOR}"
         there = cluster.get(path)
         if there is not None and annotations_of(there).get(WORK_NAMESPACE) == f"karmada-es-{member.member}":
-            found.append(Brought(path, f"{plural} {IMPERSONATOR}", text(there, "metadata", "uid")))
+            found.append(found_at(path, f"{plural} {IMPERSONATOR}", there))
     return tuple(found)
+
+
+def still_there(cluster: Cluster, member: Member, awaited: Iterable[Found]) -> tuple[Found, ...]:
+    """Return those of the objects that are still there.
+
+    :raises ClusterError: when the cluster does not answer.
+    """
+    inside = f"/namespaces/{karmada_namespace(member.tenant)}/"  # where the documented rights are to list and delete, not to get
+    return tuple(entry for entry in awaited if _uid(cluster, entry.path, listed=inside in entry.path) == entry.uid)
+
+
+def _uid(cluster: Cluster, path: str, *, listed: bool) -> str:
+    if not listed:
+        return text(cluster.get(path) or {}, "metadata", "uid")
+    collection, _, name = path.rpartition("/")
+    every = cluster.list(collection, metadata_only=True)
+    return next((text(entry, "metadata", "uid") for entry in every if text(entry, "metadata", "name") == name), "")

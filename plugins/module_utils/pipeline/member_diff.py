@@ -16,7 +16,7 @@ from ..base.optional_imports import optional
 from ..members.facts import Facts
 from ..members.management import CLUSTERS as PLANE_CLUSTERS
 from ..members.models import MemberRequest
-from ..members.names import ACCOUNTS, CLUSTERS, CORE, IMPERSONATOR, NAMESPACE, RBAC, account_of, role_of
+from ..members.names import ACCOUNTS, CLUSTERS, CONFIG_MAPS, CORE, IMPERSONATOR, NAMESPACE, RBAC, account_of, role_of
 from ..plan.steps import ApiWrite, Literal, MemberToken, Plan, Recipe
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ def _observed(request: MemberRequest, facts: Facts) -> dict[tuple[str, str], Map
     found: dict[tuple[str, str], Mapping[str, Any] | None] = {}
     for name, entry in facts.karmada.clusters.items():
         found[request.karmada, f"{CLUSTERS}/{name}"] = entry
+    for entry in facts.karmada.tombstones.values():
+        found[request.karmada, f"{CONFIG_MAPS}/{text(entry, 'metadata', 'name')}"] = entry
     for name, entry in facts.planes.items():
         found[request.management, f"{PLANE_CLUSTERS.format(request.management_namespace)}/{name}"] = entry
     for member in request.members:

@@ -25,12 +25,12 @@ from ..members.decide import Decision, Rules, decide_join, decide_leave, plan_of
 from ..members.facts import ClusterSide, Facts, PreservedWork
 from ..members.fill import filled, tokens_of
 from ..members.join import ACCOUNT_UIDS, CLUSTER_UID, TOKENS_END, WAVE_CLUSTER, WAVE_TOKENS
-from ..members.judge import ready_finding, staying_finding
-from ..members.leave import WAVE_NAMESPACE, WAVE_WORKS, release_step
-from ..members.management import WAVE_MAKE, found_plane, provisioning_of
+from ..members.judge import held_finding, plane_held_finding, ready_finding, staying_finding
+from ..members.leave import WAVE_NAMESPACE, WAVE_NOTE, WAVE_TOMBSTONE, WAVE_WORKS, release_step
+from ..members.management import WAVE_MAKE, found_plane, left_in_plane, provisioning_of
 from ..members.models import Member, MemberRequest, TokenRules
 from ..members.names import ACCOUNTS, CLUSTERS, IMPERSONATOR, MANAGER, account_of, is_made_for
-from ..members.observe import preserved_works, read_karmada, read_plane, read_side
+from ..members.observe import preserved_works, read_karmada, read_plane, read_side, still_there
 from ..members.status import member_status, metrics, readiness
 from ..members.tokens import request_token
 from ..mesh.fleet_kinds import FleetKind
@@ -265,7 +265,11 @@ def _issue(run: MembersRun, steps: Iterable[Step], values: dict[str, dict[str, s
 def _leave(
     run: MembersRun, accesses: Mapping[str, ClusterAccess], facts: Facts, decisions: list[Decision], recorder: Recorder
 ) -> tuple[Facts, list[Decision]]:
-    """Delete the Clusters, wait until Karmada has taken its objects out of the members, and then take away what is left there."""
+    """Delete the Clusters, wait until Karmada has taken its objects out of the members, and then take away what is left there.
+
+    What comes last, the Cluster of the management plane with the cluster itself, waits until nothing is left in the member.
+    """
+    ends = run.ports.clock() + run.options.wait_timeout
     for steps in _by_wave(decisions, lambda wave: wave < WAVE_WORKS).values():
         _write_wave(run, steps, recorder)
     going = [d.member for d in decisions if not d.refused and not d.waits and d.member.name not in run.failed]
@@ -279,15 +283,62 @@ def _leave(
         return bool(stay)
 
     if going and run.options.wait:
-        _wait(run, late)
+        _wait(run, late, ends)
     gone = {member.name for member in going if karmada.get(f"{CLUSTERS}/{member.member}") is None}
     facts = _read(run, accesses, only=gone, before=facts)
-    rest = [decision if decision.member.name in gone else replace(decision, steps=()) for decision in _decide(run, facts)]
-    for steps in _by_wave(rest, lambda wave: wave >= WAVE_NAMESPACE).values():
+    rest = [decision for decision in _decide(run, facts) if decision.member.name in gone]
+    for steps in _by_wave(rest, lambda wave: WAVE_NAMESPACE <= wave < WAVE_TOMBSTONE).values():
         _write_wave(run, steps, recorder)
-    if rest:
-        facts = _read(run, accesses, only=gone, before=facts)
+    unclean = {decision.member.name for decision in rest if decision.left}
+    if unclean:
+        if run.options.wait:
+            _wait_for_members(run, rest, ends)
+        facts = _read(run, accesses, only=unclean, before=facts)
+        rest = [decision for decision in _decide(run, facts) if decision.member.name in gone]
+    if _finish(run, [decision for decision in rest if not decision.left], facts, recorder, ends):
+        facts = _read(run, accesses, only=(), before=facts)
     return facts, _decide(run, facts)
+
+
+def _wait_for_members(run: MembersRun, decisions: Iterable[Decision], ends: float) -> None:
+    """Wait until what is to go is out of the members. One that does not answer is asked again, unless it is given up."""
+    waiting = {decision.member.name: (decision.member, decision.left) for decision in decisions if decision.member.name not in run.failed}
+
+    def late() -> bool:
+        for name, (member, left) in list(waiting.items()):
+            try:
+                waiting[name] = member, still_there(run.open.clusters[member.host], member, left)
+            except ClusterError:
+                if name not in run.options.abandon:
+                    continue
+                waiting[name] = member, ()
+            if not waiting[name][1]:
+                del waiting[name]
+        return bool(waiting)
+
+    _wait(run, late, ends)
+
+
+def _finish(run: MembersRun, clean: list[Decision], facts: Facts, recorder: Recorder, ends: float) -> bool:
+    """Write what follows when nothing is left in the members, and wait for the management plane. Return whether something may be new.
+
+    :param clean: also those that fell silent meanwhile, of which that is noted.
+    """
+    waves = _by_wave(clean, lambda wave: wave == WAVE_NOTE or wave >= WAVE_TOMBSTONE)
+    new = tuple(step for steps in waves.values() for step in steps if step not in run.steps)
+    if new:  # the plan had no place for them while something was held
+        _announce(run, replace(plan_of(clean, facts), steps=new), facts, recorder)
+    for steps in waves.values():
+        _write_wave(run, steps, recorder)
+    members = [decision.member for decision in clean if decision.plane and not decision.waits and decision.member.name not in run.failed]
+
+    def late() -> bool:
+        planes = read_plane(run.open.clusters[run.request.management], run.request)
+        return any(left_in_plane(found_plane(planes, member), member, run.request) is not None for member in members)
+
+    if members and run.options.wait:
+        _wait(run, late, ends)
+    return bool(waves or members)
 
 
 def _release(run: MembersRun, member: Member, works: Iterable[PreservedWork], recorder: Recorder) -> None:
@@ -297,9 +348,12 @@ def _release(run: MembersRun, member: Member, works: Iterable[PreservedWork], re
 # --- both --------------------------------------------------------------------------------------------------------------------------------
 
 
-def _wait(run: MembersRun, late: Callable[[], bool]) -> None:
-    """Look again and again until nothing is late, or the time is over. A plane that does not answer for a moment is asked again."""
-    deadline = run.ports.clock() + run.options.wait_timeout
+def _wait(run: MembersRun, late: Callable[[], bool], ends: float | None = None) -> None:
+    """Look again and again until nothing is late, or the time is over. A plane that does not answer for a moment is asked again.
+
+    :param ends: when the time of several waits is over; None: it begins now.
+    """
+    deadline = run.ports.clock() + run.options.wait_timeout if ends is None else ends
     while True:
         try:
             if not late():
@@ -328,10 +382,8 @@ def _report(run: MembersRun, facts: Facts, decisions: list[Decision], recorder: 
             findings.append(replace(finding_of(error), item=member.item))
         refused = decision.refused or ("WriteFailed" if error is not None else "")
         if run.leaving:
-            if own is not None or decision.steps or decision.refused or error is not None:
-                deleted = own is not None and bool(text(own, "metadata", "deletionTimestamp"))
-                if own is not None and run.options.wait and not (run.check_mode or refused) and (deleted or not decision.findings):
-                    findings.append(staying_finding(run.request, member, own, run.options.wait_timeout))
+            if own is not None or decision.steps or decision.left or decision.plane or decision.waits or refused:
+                findings += _unfinished(run, decision, own) if run.options.wait and not (run.check_mode or refused) else ()
                 undone.append(member.name)
                 rows.append(member_status(member, own, decision.provisioning, now, refused=refused, leaving=True))
             continue
@@ -347,6 +399,19 @@ def _report(run: MembersRun, facts: Facts, decisions: list[Decision], recorder: 
     shown = "; ".join(f"{row['name']} {row['phase']}" for row in rows) or "none"
     run.ports.show(Sentence(f"Clusters: {shown}", "attention" if undone else "good"))
     recorder.note(findings=ranked, unmet=_unmet(run, undone), extra={"clusters": rows, "metrics": figures})
+
+
+def _unfinished(run: MembersRun, decision: Decision, own: Mapping[str, Any] | None) -> list[Finding]:
+    """Return the finding that a cluster has not left in time; [] where another one says so, or there is nothing to wait for."""
+    member, seconds = decision.member, run.options.wait_timeout
+    if own is not None:
+        deleted = bool(text(own, "metadata", "deletionTimestamp"))
+        return [staying_finding(run.request, member, own, seconds)] if deleted or not decision.findings else []
+    if decision.left:
+        return [held_finding(member, decision.left, seconds)]
+    if decision.plane is not None and not decision.waits:
+        return [plane_held_finding(run.request, member, decision.plane, seconds)]
+    return []
 
 
 def _unmet(run: MembersRun, undone: list[str]) -> str:

@@ -268,6 +268,34 @@ def _leaving_without_the_cluster() -> Json:
     return of.course
 
 
+def _leaving_while_something_is_held() -> Json:
+    of = Members()
+    planned: Json = {"managementPlane": "plane", "clusters": [{"name": "c1", "spec": {"region": "eu-de"}}]}
+    plane, server = f"{PLANES}/{member('c1')}", of.world.servers["c1"]
+    role = f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/karmada-controller-manager:karmada-{member('c1')}"
+    of.run("asked for", planned, wait=False)
+    of.world.plane.objects[plane] |= {"status": {"conditions": [{"type": "Ready", "status": "True", "reason": "Provisioned"}]}}
+    of.run("first", planned)
+    server.objects[role]["metadata"]["finalizers"] = ["example.com/audit"]
+    of.world.plane.objects[plane]["metadata"]["finalizers"] = ["example.com/provider"]
+    namespace = server.put(
+        f"/api/v1/namespaces/{NAMESPACE}", {"metadata": {"name": NAMESPACE, "labels": TENANT.labels, "finalizers": ["a/b"]}}
+    )
+    remaining = {"type": "NamespaceContentRemaining", "status": "True", "message": "Some resources are remaining"}
+    namespace["status"] = {"conditions": [remaining]}
+    of.run("rights are held", planned, state="absent", wait_timeout=9)
+    of.run("they still are", planned, state="absent", wait_timeout=9)
+    server.dead = True
+    of.run("it falls silent", planned, state="absent", wait_timeout=9)
+    server.dead = False
+    for path in (role, f"/api/v1/namespaces/{NAMESPACE}"):
+        server.release(path)
+    of.run("the management plane holds its Cluster", planned, state="absent", wait_timeout=9)
+    of.world.plane.release(plane)
+    of.run("nothing is left", planned, state="absent")
+    return of.course
+
+
 def _the_management_plane() -> Json:
     of = Members()
     planned: Json = {"managementPlane": "plane", "clusters": [{"name": "c1", "spec": {"region": "eu-de"}}]}
@@ -289,5 +317,6 @@ _MEMBERS: Final[tuple[Callable[[], Json], ...]] = (
     _a_member_that_karmada_does_not_reach,
     _leaving,
     _leaving_without_the_cluster,
+    _leaving_while_something_is_held,
     _the_management_plane,
 )

@@ -290,6 +290,168 @@ def test_a_cluster_leaves_and_nothing_of_it_stays() -> None:
     assert not leave(world, "c1", "c2").changed
 
 
+ROLE = f"/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/karmada-controller-manager:karmada-{C1}"
+ACCOUNT = f"/api/v1/namespaces/karmada-cluster/serviceaccounts/karmada-{C1}"
+TENANTS = f"/api/v1/namespaces/{NAMESPACE}"
+STONE = f"/api/v1/namespaces/karmada-cluster/configmaps/tombstone-{C1}"
+
+
+def hold(world: World, path: str, *finalizers: str, host: str = "c1") -> None:
+    world.servers[host].objects[path]["metadata"]["finalizers"] = [*finalizers]
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "follows"),
+    [
+        (ROLE, f"ClusterRoleBinding karmada-controller-manager:karmada-{C1}", "accounts or rights of Karmada are still in the cluster"),
+        ("/api/v1/namespaces/karmada-cluster", "Namespace karmada-cluster", "it cannot count as clean"),
+        (TENANTS, f"Namespace {NAMESPACE}", "it cannot count as clean"),
+    ],
+)
+def test_a_run_that_deleted_what_a_finalizer_holds_fails_until_it_is_gone(path: str, name: str, follows: str) -> None:
+    world = World("c1", "c2")
+    empty = world.objects()
+    world.run(ONE)
+    bring(world)
+    hold(world, path, "example.com/local")
+    for number in range(2):
+        kept = leave(world, wait_timeout=5)
+        (found,) = kept.findings
+        assert (found.code, found.cluster, found.item, phases(kept)) == ("CM-MEMBER-14", "c1", "clusters/c1", {"c1": "Deleting"})
+        assert found.summary == f"c1 has not left within 5 s: {name} of c1 is still there, so {follows}"
+        assert found.evidence == f'{name}: finalizers "example.com/local"' and path in found.fix
+        assert kept.unmet.startswith("Of 1 cluster, 1 did not leave: c1")
+        assert (kept.changed, [step["verb"] for step in (kept.plan or {})["steps"]] == []) == (number == 0, number == 1)
+        assert f"{CLUSTERS}/{C1}" not in world.karmada.objects
+    world.servers["c1"].release(path)
+    assert (leave(world).unmet, world.objects()) == ("", empty)
+    assert not leave(world).changed
+
+
+def test_an_account_that_is_held_keeps_its_namespace_and_both_are_named() -> None:
+    world = joined()
+    hold(world, ACCOUNT, "example.com/local")
+    (found,) = leave(world, wait_timeout=5).findings
+    assert f"ServiceAccount karmada-cluster/karmada-{C1} and Namespace karmada-cluster of c1 are still there" in found.summary
+    assert "Namespace karmada-cluster: it is being deleted, and has no finalizer" in found.evidence
+    world.servers["c1"].release(ACCOUNT)
+    assert not leave(world).unmet
+
+
+def test_a_finalizer_that_goes_while_the_run_waits_is_no_failure() -> None:
+    world = World("c1", "c2")
+    empty = world.objects()
+    world.run(ONE)
+    hold(world, ROLE, "example.com/slow")
+    looks = 0
+    step = world.step
+
+    def slow() -> None:
+        nonlocal looks
+        step()
+        if "deletionTimestamp" in world.servers["c1"].objects.get(ROLE, {"metadata": {}})["metadata"]:
+            looks += 1
+            if looks == 6:
+                world.servers["c1"].objects.pop(ROLE)
+
+    world.step = slow  # type: ignore[method-assign]  # the step of the world is what a test puts there
+    outcome = leave(world)
+    assert (outcome.unmet, outcome.findings, world.objects()) == ("", (), empty)
+
+
+def test_the_conditions_of_a_namespace_say_what_holds_it() -> None:
+    world = joined()
+    path = bring(world)
+    hold(world, path, "example.com/local")
+    said = "Some resources are remaining: configmaps. has 1 resource instances"
+    world.servers["c1"].objects[path]["status"] = {
+        "conditions": [
+            {"type": "NamespaceContentRemaining", "status": "True", "message": said},
+            {"type": "NamespaceFinalizersRemaining", "status": "False", "message": "All content-preserving finalizers finished"},
+        ]
+    }
+    (found,) = leave(world, wait_timeout=3).findings
+    assert found.evidence == f'Namespace {NAMESPACE}: finalizers "example.com/local"; "{said}"'
+
+
+def test_without_waiting_a_run_ends_at_once_and_its_cluster_is_reported_until_nothing_is_left() -> None:
+    """As the operator runs it, which keeps the KubernetesCluster while a row of it is there."""
+    world = World("c1", "c2")
+    empty = world.objects()
+    world.run(ONE)
+    hold(world, ROLE, "example.com/local")
+    for number in range(4):
+        held = leave(world, wait=False)
+        assert (held.findings, phases(held)) == ((), {"c1": "Deleting"}), number
+    dry = leave(world, wait=False, check=True)
+    assert ((dry.plan or {})["steps"], phases(dry)) == ([], {"c1": "Deleting"}), "no run is made while there is nothing to write"
+    world.servers["c1"].release(ROLE)
+    while (outcome := leave(world, wait=False)).changed:
+        continue
+    assert (outcome.unmet, outcome.extra["clusters"], world.objects()) == ("", [], empty)
+
+
+def test_a_member_that_is_held_keeps_no_other_one_and_both_share_one_time() -> None:
+    world = joined(FLEET)
+    hold(world, ROLE, "example.com/local")
+    outcome = leave(world, "c1", "c2", wait_timeout=20)
+    assert (codes(outcome), phases(outcome)) == (["CM-MEMBER-14"], {"c1": "Deleting"})
+    assert not [key for key in world.servers["c2"].objects if "karmada" in key] and f"{CLUSTERS}/{C2}" not in world.karmada.objects
+    assert world.clock < 40, "20 s are the time of the whole run"
+
+
+def test_a_cluster_that_falls_silent_before_it_was_cleaned_is_not_reported_as_left() -> None:
+    world = World("c1", "c2")
+    empty = world.objects()
+    world.run(ONE)
+    step = world.step
+
+    def die() -> None:
+        step()
+        world.servers["c1"].dead = world.servers["c1"].dead or f"{CLUSTERS}/{C1}" not in world.karmada.objects
+
+    world.step = die  # type: ignore[method-assign]  # the step of the world is what a test puts there
+    first = leave(world, deadline=600)
+    world.step = step  # type: ignore[method-assign]  # the step of the world is what a test puts there
+    for outcome in (first, leave(world, deadline=600)):
+        assert (codes(outcome), phases(outcome)) == (["CM-MEMBER-09"], {"c1": "Deleting"}) and outcome.unmet
+        assert "although its Cluster is gone" in outcome.findings[0].summary
+    assert ROLE in world.servers["c1"].objects and STONE in world.karmada.objects
+    world.now = NOW + timedelta(seconds=601)
+    gone = leave(world, deadline=600)
+    assert (codes(gone), gone.unmet, gone.changed) == (["CM-MEMBER-12"], "", False)
+    world.servers["c1"].dead = False
+    assert (leave(world).unmet, world.objects()) == ("", empty)
+
+
+@pytest.mark.parametrize("request_number", range(1, 80, 3))
+def test_no_run_says_that_a_cluster_left_while_karmada_has_rights_in_it(request_number: int) -> None:
+    """Wherever a run ends, and although the cluster does not answer to the next one."""
+    world = World("c1", "c2")
+    empty = world.objects()
+    world.run(ONE)
+    bring(world)
+    step, count = world.step, 0
+
+    def end() -> None:
+        nonlocal count
+        count += 1
+        if count == request_number:
+            raise KeyboardInterrupt
+        step()
+
+    world.step = end  # type: ignore[method-assign]  # the step of the world is what a test puts there
+    with suppress(KeyboardInterrupt, Interrupted):
+        leave(world)
+    world.step = step  # type: ignore[method-assign]  # the step of the world is what a test puts there
+    world.servers["c1"].dead = True
+    silent = leave(world, wait_timeout=3)
+    assert silent.unmet or not [key for key in world.servers["c1"].objects if "karmada" in key]
+    world.servers["c1"].dead = False
+    assert not leave(world).unmet
+    assert set(world.objects()) == set(empty)
+
+
 def test_what_local_users_put_into_the_namespace_stays_with_it() -> None:
     world = joined()
     path = bring(world)
@@ -319,18 +481,49 @@ def test_accounts_of_another_karmada_keep_what_they_need() -> None:
     assert f"{accounts}/karmada-{C1}" not in server.objects
 
 
+def place(world: World, name: str, *, going: bool = False) -> None:
+    """Place a Deployment in c1. ``going``: it is not wanted any more, and Karmada keeps its binding until it is out of every cluster."""
+    path = f"/apis/work.karmada.io/v1alpha2/namespaces/{NAMESPACE}/resourcebindings/{name}-deployment"
+    leaving = {"deletionTimestamp": "2026-11-24T08:00:00Z", "finalizers": ["karmada.io/binding-controller"]} if going else {}
+    spec = {"resource": {"kind": "Deployment", "name": name}, "clusters": [{"name": C1}]}
+    world.karmada.put(path, {"metadata": {"name": f"{name}-deployment", **leaving}, "spec": spec})
+
+
 def test_a_cluster_with_workloads_does_not_leave() -> None:
     world = joined()
-    binding = {
-        "metadata": {"name": "web-deployment"},
-        "spec": {"resource": {"kind": "Deployment", "name": "web"}, "clusters": [{"name": C1}]},
-    }
-    path = f"/apis/work.karmada.io/v1alpha2/namespaces/{NAMESPACE}/resourcebindings/web-deployment"
-    world.karmada.put(path, binding)
+    place(world, "web")
     before = world.objects()
     outcome = leave(world)
     assert codes(outcome) == ["CM-MEMBER-06"] and "Deployment web" in outcome.findings[0].summary
     assert not outcome.changed and world.objects() == before
+
+
+def test_a_workload_that_is_being_deleted_keeps_a_cluster_that_answers_and_no_dead_one() -> None:
+    world = joined()
+    place(world, "old", going=True)
+    held = leave(world)
+    assert codes(held) == ["CM-MEMBER-06"] and held.findings[0].summary.startswith("Deployment old would be deleted in c1")
+    world.servers["c1"].dead = True
+    silent = leave(world, deadline=600)
+    assert (codes(silent), silent.changed) == (["CM-MEMBER-09"], True), "its time begins"
+    world.now = NOW + timedelta(seconds=601)
+    gone = leave(world, deadline=600)
+    assert (codes(gone), gone.unmet, f"{CLUSTERS}/{C1}" in world.karmada.objects) == (["CM-MEMBER-12"], "", False)
+    assert not leave(world, deadline=600).changed
+
+
+def test_a_wanted_workload_keeps_also_a_cluster_that_is_given_up() -> None:
+    world = joined()
+    place(world, "old", going=True)
+    place(world, "web")
+    world.servers["c1"].dead = True
+    for options in ({"deadline": 0}, {"abandon": ["c1"]}):
+        kept = leave(world, **options)
+        assert (codes(kept), kept.changed) == (["CM-MEMBER-06"], False)
+        assert "Deployment web" in kept.findings[0].summary and "old" not in kept.findings[0].summary
+    assert f"{CLUSTERS}/{C1}" in world.karmada.objects
+    world.karmada.delete(f"/apis/work.karmada.io/v1alpha2/namespaces/{NAMESPACE}/resourcebindings/web-deployment")
+    assert (codes(leave(world, abandon=["c1"])), f"{CLUSTERS}/{C1}" in world.karmada.objects) == (["CM-MEMBER-12"], False)
 
 
 def test_a_dead_member_leaves_after_the_deadline_and_is_cleaned_when_it_is_back() -> None:
@@ -452,6 +645,61 @@ def test_a_run_that_waits_joins_as_soon_as_the_management_plane_is_ready() -> No
     outcome = world.run(PLANNED)
     assert phases(outcome) == {"c1": "Ready"}
     assert {step["cluster"] for step in (outcome.plan or {})["steps"]} == {"plane", "c1", "karmada"}
+
+
+def planned(world: World) -> World:
+    world.run(PLANNED, wait=False)
+    ready(world)
+    assert phases(world.run(PLANNED)) == {"c1": "Ready"}
+    return world
+
+
+def test_the_management_plane_keeps_a_cluster_until_it_was_cleaned() -> None:
+    world = planned(World("c1"))
+    hold(world, ROLE, "example.com/local")
+    held = world.run(PLANNED, state="absent", wait_timeout=5)
+    assert codes(held) == ["CM-MEMBER-14"] and "deletionTimestamp" not in world.plane.objects[f"{PLANES}/{C1}"]["metadata"]
+    assert STONE in world.karmada.objects
+    world.servers["c1"].release(ROLE)
+    gone = world.run(PLANNED, state="absent")
+    assert (gone.unmet, f"{PLANES}/{C1}" in world.plane.objects, STONE in world.karmada.objects) == ("", False, False)
+
+
+def test_what_comes_after_a_finalizer_is_announced_before_it_is_written() -> None:
+    world = planned(World("c1"))
+    hold(world, ROLE, "example.com/local")
+    world.run(PLANNED, state="absent", wait_timeout=5)
+    step, looks = world.step, 0
+
+    def slow() -> None:
+        nonlocal looks
+        step()
+        looks += 1
+        if looks == 60:
+            world.servers["c1"].objects.pop(ROLE)
+
+    world.step = slow  # type: ignore[method-assign]  # the step of the world is what a test puts there
+    gone = world.run(PLANNED, state="absent")
+    assert [step["object"] for step in (gone.plan or {})["steps"]] == [f"ConfigMap karmada-cluster/tombstone-{C1}", f"Cluster default/{C1}"]
+    assert (gone.unmet, gone.changed, f"{PLANES}/{C1}" in world.plane.objects) == ("", True, False)
+
+
+def test_a_cluster_that_the_management_plane_still_has_has_not_left() -> None:
+    world = planned(World("c1"))
+    hold(world, f"{PLANES}/{C1}", "platform.edge-portal.eu/provider", host="plane")
+    for _ in range(2):
+        held = world.run(PLANNED, state="absent", wait_timeout=5)
+        (found,) = held.findings
+        assert (found.code, found.cluster, phases(held)) == ("CM-MEMBER-14", "plane", {"c1": "Deleting"}) and held.unmet
+        assert f"its Cluster default/{C1} of the management plane was not gone within 5 s" in found.summary
+        assert 'finalizers "platform.edge-portal.eu/provider"' in found.evidence
+        world.servers["c1"].dead = True  # the provider has taken it away already
+    assert not held.changed
+    assert phases(world.run(PLANNED, state="absent", wait=False, check=True)) == {"c1": "Deleting"}
+    assert not world.run(PLANNED, state="absent", abandon=["c1"]).unmet, "who gives the cluster up does not wait for its provider"
+    world.plane.release(f"{PLANES}/{C1}")
+    last = world.run(PLANNED, state="absent")
+    assert (last.unmet, last.changed, last.findings) == ("", False, ())
 
 
 def test_a_foreign_cluster_of_the_management_plane_is_never_overwritten() -> None:

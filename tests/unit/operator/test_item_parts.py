@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import FleetKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.meaning import meaning_of
 from mesh_operator.base.keys import ObjectKey
-from mesh_operator.base.kinds import BINDING, CLUSTER, ITEMS
+from mesh_operator.base.kinds import BINDING, CLUSTER, ITEMS, WORKLOAD
 from mesh_operator.fleets.status import failure_of, fleet_statuses, interrupted_status
 from mesh_operator.meshes.answered_statuses import answered_statuses
 from mesh_operator.meshes.status import status_of_result
@@ -210,6 +210,24 @@ def test_statuses_that_do_not_fit_into_one_answer_come_with_the_next_ones_the_ol
         if len(have) == 30:
             return
     pytest.fail("some items never got a status")
+
+
+def test_of_a_fleet_those_come_first_that_have_no_status_and_then_those_whose_conditions_are_the_oldest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(item_statuses, "MOST", 2)
+    hours = {"w0": 11, "w1": 9, "w2": None, "w3": 10}
+    entries = []
+    for name, hour in hours.items():
+        since = [{"type": "Ready", "status": "True", "lastTransitionTime": f"2026-11-01T{hour:02}:00:00Z"}] if hour else []
+        entries.append(
+            {"kind": WORKLOAD, "name": name, "generation": 1, "status": {"phase": "Pending", "conditions": since} if hour else {}}
+        )
+    rows = [{"name": name, "status": {"phase": "Available", "conditions": []}} for name in hours]
+    result = {"findings": [], "workloads": rows, "leaving": [], "global_services": [], "revisions": []}
+    parts = ItemParts()
+    head = in_parts(parts, statuses_of_items(result, objects_of(entries), NOW, head_of_fleet))
+    assert [name for name in hours if parts.get(f"fleetWorkloads/{name}")] == ["w1", "w2"] and head[SAID]["later"] == 2
 
 
 def test_a_status_that_is_too_large_for_one_object_leaves_out_its_largest_fields_and_says_so() -> None:
