@@ -42,7 +42,7 @@ CPU, PEAK = "cpu", "peak"
 TURNS: Final = "turns"
 TIMED: Final = {"runs": "mesh_operator_run_seconds", "dry runs": "mesh_operator_dry_run_seconds"}
 _STALL: Final = 180.0  # seconds without progress, on a machine that has much else to do
-_EVERY: Final = 1.0  # seconds between two lists: each costs a server what it would else have for the work
+_EVERY: Final = 2.0  # seconds between two lists: each costs a server what it would else have for the work
 _PAUSE: Final = 3.0  # seconds between two checks: the operator is idle again
 
 Say = Callable[[str], None]

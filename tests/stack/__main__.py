@@ -17,9 +17,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from select import select
 from typing import Any, Final
@@ -28,9 +27,8 @@ import yaml
 
 from tests.collection_path import CHECKOUT
 from tests.demo.stages import StageFailed, find_servers, say
-from tests.integration.fleet_operator_lab import Shop
 from tests.integration.mesh_lab import MeshLab
-from tests.integration.operator_lab import OperatorLab, Workspace
+from tests.integration.operator_lab import OperatorLab
 from tests.integration.shop import furnish
 from tests.lab.api import LabApi
 from tests.lab.control import LabError
@@ -48,11 +46,7 @@ CILIUM: Final = "1.20"
 TENANT: Final = "team-a"
 LOCK: Final = "lock"
 CHECK: Final = 15  # seconds between two looks at a mesh
-_PROVIDER: Final = 1.0  # seconds between two turns of the provider
-_OF_FLEETS: Final = (
-    "  kubectl apply -f samples/fleet\n"
-    "  kubectl get kubernetesclusters,fleets,placementpolicies,fleetworkloads\n"
-)
+_OF_FLEETS: Final = "  kubectl apply -f samples/fleet\n  kubectl get kubernetesclusters,fleets,placementpolicies,fleetworkloads\n"
 _PATIENCE: Final = 900.0  # seconds for the first start, which may build servers, and for the end
 
 
@@ -135,17 +129,16 @@ def _hold(folder: Path, source: str, *, karmada: bool) -> int:
     """Run the stack until SIGTERM or SIGINT."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
-    with _locked(folder), _stack(folder, source, karmada=karmada) as (told, provide):
+    with _locked(folder), _stack(folder, source, karmada=karmada) as told:
         (folder / "ready.json.part").write_text(json.dumps({"source": told}), encoding="utf-8")
         (folder / "ready.json.part").rename(folder / "ready.json")
         while True:
-            provide()
-            time.sleep(_PROVIDER)
+            signal.pause()
 
 
 @contextmanager
-def _stack(folder: Path, source: str, *, karmada: bool) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Yield in words where the custom resources are, and a turn of the provider that makes clusters."""
+def _stack(folder: Path, source: str, *, karmada: bool) -> Iterator[str]:
+    """Yield in words where the custom resources are."""
     with ExitStack() as stack:
         management = stack.enter_context(ManagementPlane())
         management.install()
@@ -170,7 +163,7 @@ def _stack(folder: Path, source: str, *, karmada: bool) -> Iterator[tuple[str, C
         operator.wait_ready()
         (folder / "operator.log").symlink_to(operator.log)
         where = f"workspace {tenant.tenant.path} of {'a kcp' if kind == 'kcp' else 'the test double of kcp'}"
-        yield where if source == "kcp" else tenant.tenant.path, partial(_provide, lab, tenant) if karmada else _nothing
+        yield where if source == "kcp" else tenant.tenant.path
 
 
 def _fleet_flags(lab: OperatorLab) -> tuple[str, ...]:
@@ -179,19 +172,6 @@ def _fleet_flags(lab: OperatorLab) -> tuple[str, ...]:
     kubeconfig = lab.folder / "fleet.kubeconfig"
     _private(kubeconfig, json.dumps(lab.world.account(ACCOUNT, workspace="root:fleet").kubeconfig()))
     return "--profile", "all", "--karmada-kubeconfig", str(karmada), "--fleet-kcp-kubeconfig", str(kubeconfig)
-
-
-def _provide(lab: OperatorLab, tenant: Workspace) -> None:
-    """Make the clusters that the management plane is asked for, of those that the lab has."""
-    shop = Shop(lab.clusters, tenant.tenant, lab.management)
-    for name in CLUSTERS:
-        planned = shop.planned(name)
-        if planned is not None and not planned.get("status"):
-            shop.provision(name)
-
-
-def _nothing() -> None:
-    """Do nothing: no provider makes clusters."""
 
 
 def _kcp() -> str:

@@ -128,7 +128,9 @@ class ModelFleet:
     def __post_init__(self) -> None:
         self.model = KarmadaModel(tenant=self.tenant, members={member_name(self.tenant, name): self.tenant.labels for name in self.names})
 
-    def run(self, workloads: Sequence[FleetWorkload] | None, *, wait: bool = True, check_mode: bool = False, timeout: int = 600) -> ModelRun:
+    def run(
+        self, workloads: Sequence[FleetWorkload] | None, *, wait: bool = True, check_mode: bool = False, timeout: int = 600
+    ) -> ModelRun:
         """One run for these workloads, which are in the fleet "all". None: it says nothing of workloads."""
         client, pauses = ModelClient(self.model, self.read_seconds), list[float]()
 

@@ -12,7 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from .management_plane import CAPI_LABEL, NAME_LABEL
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import NAME_LABEL
+
+from .management_plane import CAPI_LABEL
 
 CLUSTER_LABEL: Final = "networking.edge-portal.eu/cluster"
 """Label of a Secret with a kubeconfig: the name under which ClusterMeshBindings of its namespace refer to the cluster."""

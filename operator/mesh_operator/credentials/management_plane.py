@@ -17,13 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import WORKSPACE_LABEL, stands_for
 
 from ..base.keys import CLUSTER_ANNOTATION
 from .tenant_kubeconfigs import LIMIT, TOO_LONG
 
-WORKSPACE_LABEL: Final = "edge-connect.eu/source-workspace"
-NAME_LABEL: Final = "edge-connect.eu/source-name"
-NAMESPACE_LABEL: Final = "edge-connect.eu/source-namespace"
 CAPI_LABEL: Final = "cluster.x-k8s.io/cluster-name"
 """Label of a kubeconfig Secret that the controllers of Cluster API set (cluster-api, util/kubeconfig, GenerateSecretWithOwner)."""
 
@@ -36,7 +34,6 @@ OWNER_ANNOTATIONS: Final = {
 
 # Name of a Secret: the API server permits parts between dots that are longer than those of a DNS name (apimachinery, IsDNS1123Subdomain).
 _NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
-_LABEL_LENGTH: Final = 63  # of a value; names may be longer
 NO_KUBECONFIG: Final = (
     "The management plane has no Secret of this workspace with its kubeconfig. Whoever runs the management plane gives such a Secret"
     f" the label {WORKSPACE_LABEL} with the logical cluster of the workspace, or without kcp with the name of the namespace."
@@ -111,19 +108,13 @@ def cluster_of(
     :param by_name: as in ``owner_of``.
     """
     own = [cluster for cluster in clusters if workspace and owner_of(cluster, by_name) == workspace]
-    found = [cluster for cluster in own if _stands_for(cluster.get("metadata") or {}, namespace, name)]
+    found = [cluster for cluster in own if stands_for(cluster, namespace, name)]
     if len(found) == 1:
         return found[0]
     if found:
         message = f"The management plane has {len(found)} Clusters with the labels of this KubernetesCluster; exactly one is needed."
         return NotUsable(name=name, reason="ClusterAmbiguous", message=message, fatal=True)
     return NotUsable(name=name, reason="ClusterNotFound", message="The management plane has no Cluster for this KubernetesCluster.")
-
-
-def _stands_for(metadata: Mapping[str, Any], namespace: str, name: str) -> bool:
-    labels = metadata.get("labels") or {}
-    called = labels.get(NAME_LABEL) if len(name) <= _LABEL_LENGTH else None
-    return labels.get(NAMESPACE_LABEL, namespace) == namespace and (metadata.get("name") if called is None else called) == name
 
 
 def secret_of(cluster: Mapping[str, Any], name: str, *, with_cilium: bool = True) -> SecretRef | NotUsable:

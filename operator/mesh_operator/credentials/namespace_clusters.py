@@ -16,6 +16,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import LABEL_LENGTH, NAME_LABEL, WORKSPACE_LABEL
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.deadlines import all_within
 
 from ..base.keys import UnitKey
@@ -24,7 +25,7 @@ from ..source.namespaces import is_mark
 from ..source.stored import Stored
 from .clusters import UNAVAILABLE, Clusters, in_time
 from .labelled_secrets import ARGO_LABEL, CLUSTER_LABEL, MOST, Source, TooManySecrets, labelled, secrets_path
-from .management_plane import CAPI_LABEL, ELB_ANNOTATION, NAME_LABEL, WORKSPACE_LABEL, NotUsable, SealedKubeconfig, sealed_text
+from .management_plane import CAPI_LABEL, ELB_ANNOTATION, NotUsable, SealedKubeconfig, sealed_text
 
 NO_SECRET: Final = (
     f"The namespace has no Secret whose label {CLUSTER_LABEL} has this name, none of Cluster API or Argo CD for the cluster, and no "
@@ -39,7 +40,6 @@ TOO_MANY_GIVEN: Final = (
     f"platform to remove the label {WORKSPACE_LABEL} from those that no mesh needs."
 )
 POLLED: Final = 10.0  # seconds for one page of a poll
-_LABEL_LENGTH: Final = 63  # of a value; names of clusters may be longer
 _SELECTORS: Final = (CLUSTER_LABEL, CAPI_LABEL, f"{ARGO_LABEL}=cluster")
 
 Object = dict[str, Any]
@@ -122,7 +122,7 @@ class _Lookup:
         :param check: called before each request; what it raises is passed on.
         """
         own = self._namespace
-        is_label = len(name) <= _LABEL_LENGTH
+        is_label = len(name) <= LABEL_LENGTH
         places: list[tuple[str, str, str, dict[str, str]]] = []  # namespace, selector or "", name of the Secret, labels that it has
         places += [(own, CLUSTER_LABEL, "", {CLUSTER_LABEL: name})] * is_label
         places += [(own, "", f"{name}-kubeconfig", {CAPI_LABEL: name})] * is_label  # as the controllers of Cluster API name it

@@ -49,8 +49,8 @@ from .status import cause_of, failure_of, fleet_statuses, interrupted_status, le
 PAUSES: Final = (1.0, 15.0)  # seconds between two turns of a unit on its way: at first, and at most; Karmada's watch brings earlier ones
 QUICK: Final = 3.0  # seconds of a turn after which nothing has to rest
 LONGEST_REST: Final = 10.0
-"""Seconds at most between two turns of a unit that are for reports of Karmada. Each observes hundreds of objects while Karmada, often on the
-same API server, brings them to their clusters: a unit with many of them rests for as long as its turn took."""
+"""Seconds at most between two turns of a unit for reports of Karmada. Each turn observes hundreds of objects while the same servers
+bring them to their clusters: a unit with so many objects rests for as long as its turn took."""
 _CREDENTIALS: Final = "CredentialsInvalid"  # reason while a kubeconfig of the platform cannot be used
 _TOO_MANY: Final = "The workspace has more objects than the operator takes from one."
 

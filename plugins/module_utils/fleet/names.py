@@ -5,11 +5,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from ..base.json_fields import labels_of, text
 
 WORKSPACE_LABEL: Final = "edge-connect.eu/source-workspace"
 NAMESPACE_LABEL: Final = "edge-connect.eu/source-namespace"
 NAME_LABEL: Final = "edge-connect.eu/source-name"
+LABEL_LENGTH: Final = 63  # characters of the value of a label; names of objects may be longer
 
 DOMAIN: Final = "platform.edge-portal.eu"
 """Domain of the annotations and of the field manager of the fleet side."""
@@ -35,6 +39,17 @@ class Tenant(NamedTuple):
     def labels_of(self, name: str) -> dict[str, str]:
         """Labels of what is made for one object of the tenant."""
         return {**self.labels, NAME_LABEL: name}
+
+
+def stands_for(found: Mapping[str, Any], namespace: str, name: str) -> bool:
+    """Return whether a Cluster of the management plane, of the right workspace, is the one of a KubernetesCluster.
+
+    A Cluster without the label of the namespace is that of any, and one without the label of the name has the name of the
+    KubernetesCluster, as has one whose name is too long for a label.
+    """
+    labels = labels_of(found)
+    called = labels.get(NAME_LABEL) if len(name) <= LABEL_LENGTH else None
+    return labels.get(NAMESPACE_LABEL, namespace) == namespace and (text(found, "metadata", "name") if called is None else called) == name
 
 
 def karmada_namespace(tenant: Tenant) -> str:

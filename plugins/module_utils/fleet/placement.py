@@ -23,7 +23,8 @@ class Candidates:
 
     :param clusters: in the order of their names.
     :param unconnected: members of them that the mesh of ``requireConnected`` has not Connected, as far as is known.
-    :param unknown_mesh: the ClusterMeshBinding of ``requireConnected`` if nothing is known of it: no cluster counts as Connected, and none as lost.
+    :param unknown_mesh: the ClusterMeshBinding of ``requireConnected`` if nothing is known of it. Then no cluster counts as Connected, and
+        none as one whose links were lost.
     :param spread: that the clusters have to meet, None for none.
     :param by_name: whether Karmada gets the names, as labels alone do not say it.
     :param reason: CamelCase word for a condition, "" if there are clusters; ``message``: its sentence.

@@ -132,10 +132,11 @@ def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, k
     if foreign:
         message = foreign[0].summary
         return Decision(workload=workload, found=found, reason="ForeignObject", message=message, findings=foreign, unknown=unknown)
-    unread = f"{unknown_mesh_sentence(permitted)}; each cluster keeps what it has, and no other one gets a copy." if permitted.unknown_mesh else ""
+    kept = "each cluster keeps what it has, and no other one gets a copy"
+    unread = (f"{unknown_mesh_sentence(permitted)}; {kept}.",) if permitted.unknown_mesh else ()
     notes = tuple(
         finding("CM-FLEET-06", cluster=karmada, item=item_of(workload.name), summary=f"FleetWorkload {workload.name}: {note}")
-        for note in (*((unread,) if unread else ()), *evicted.notes)
+        for note in (*unread, *evicted.notes)
     )
     target = Target(workload, fleet, policy, found, turn, homes)
     return Decision(workload=workload, target=target, before=situation.state, found=found, findings=notes, unknown=unknown)

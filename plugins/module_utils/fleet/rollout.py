@@ -172,8 +172,8 @@ def not_carried_out(workload: FleetWorkload, state: RolloutState) -> str:
     asked = workload.operation
     if asked is None:
         return ""
-    last = asked.id == state.operation.id
-    before, wanted = state.operation.what if last else state.earlier.get(asked.id, ""), what_of(asked.kind, asked.to_revision, asked.cluster)
+    last, wanted = asked.id == state.operation.id, what_of(asked.kind, asked.to_revision, asked.cluster)
+    before = state.operation.what if last else state.earlier.get(asked.id, "")
     if before and before != wanted:
         return f"The id {asked.id} was used for {before}, and each id is carried out once: give {wanted} another id."
     return state.operation.message if last and state.operation.result == "Invalid" else ""
@@ -363,9 +363,7 @@ def _is_proven(member: str, found: Situation) -> bool:
     return placed and found.members[member].ready and settled_in(member, found)
 
 
-def waves_of(
-    workload: FleetWorkload, clusters: Collection[FleetCluster], clients: Collection[str] = ()
-) -> tuple[tuple[str, ...], ...]:
+def waves_of(workload: FleetWorkload, clusters: Collection[FleetCluster], clients: Collection[str] = ()) -> tuple[tuple[str, ...], ...]:
     """Return the waves as members: those that are named, and what is left as the last one; or batches in the order of names.
 
     :param clients: members that get a changed Service with the last wave, when all clusters with the workload have it.

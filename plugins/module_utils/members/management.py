@@ -11,6 +11,7 @@ from ..base.json_fields import items, labels_of, mapping, text
 from ..base.redact import one_line
 from ..findings.finding import Finding
 from ..findings.wording import finding
+from ..fleet.names import WORKSPACE_LABEL, stands_for
 from ..plan.steps import ApiWrite, Step
 from .contents import Found, found_at
 from .models import Member, MemberRequest
@@ -36,11 +37,23 @@ NOT_ASKED: Final = Provisioning(True)
 
 
 def found_plane(planes: Mapping[str, Mapping[str, Any]], member: Member) -> Mapping[str, Any] | None:
-    """Return the Cluster of the member, also one of another name that has its labels; None if there is none."""
+    """Return the Cluster of the member, also one of another name that has its labels; None if there is none.
+
+    One that another program made for the KubernetesCluster counts as well: a second one would leave a mesh without its cluster, since
+    its credentials are those of exactly one Cluster (mesh_operator/credentials/management_plane.py).
+    """
     named = planes.get(member.member)
     if named is not None:
         return named
-    return next((planes[name] for name in sorted(planes) if is_made_for(planes[name], member)), None)
+    rows = [planes[name] for name in sorted(planes)]
+    made = [found for found in rows if is_made_for(found, member)]
+    return next(iter([*made, *(found for found in rows if is_others(found, member))]), None)
+
+
+def is_others(found: Mapping[str, Any], member: Member) -> bool:
+    """Return whether another program made a Cluster for the KubernetesCluster. It is used as it is, neither changed nor deleted."""
+    stands = stands_for(found, member.tenant.namespace, member.name) and labels_of(found).get(WORKSPACE_LABEL) == member.tenant.workspace
+    return stands and not is_made_for(found, member)
 
 
 def provisioning_of(found: Mapping[str, Any] | None) -> Provisioning:
@@ -59,7 +72,7 @@ def provisioning_of(found: Mapping[str, Any] | None) -> Provisioning:
 
 def plane_problem(found: Mapping[str, Any] | None, member: Member, request: MemberRequest) -> Finding | None:
     """Return the finding that a Cluster of that name is foreign; None where it is the member's, or there is none."""
-    if found is None or is_made_for(found, member):
+    if found is None or is_made_for(found, member) or is_others(found, member):
         return None
     return finding(
         "CM-MEMBER-02",
@@ -83,6 +96,8 @@ def make_steps(found: Mapping[str, Any] | None, member: Member, request: MemberR
         action = ApiWrite(method="create", path=collection, body=body)
         why = "the management plane makes the cluster"
         return [Step(wave=WAVE_MAKE, cluster=request.management, verb="create", object=shown, why=why, item=member.item, action=action)]
+    if not is_made_for(found, member):
+        return []
     spec = mapping(found, "spec")
     changed = {key: value for key, value in member.spec.items() if spec.get(key) != value}
     if not changed:

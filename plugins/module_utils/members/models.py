@@ -6,12 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from ..fleet.names import Tenant, member_name
+from ..fleet.names import LABEL_LENGTH, Tenant, member_name
 from ..mesh.fleet_kinds import FleetKind
-
-LABEL_LENGTH: Final = 63  # characters of the value of a label; names of objects may be longer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from contextlib import suppress
 from dataclasses import asdict
@@ -14,7 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import (
+    NAME_LABEL,
+    NAMESPACE_LABEL,
+    WORKSPACE_LABEL,
+    Tenant,
+    karmada_namespace,
+    member_name,
+    stands_for,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.names import (
     CLUSTERS,
     EARLIER_ANNOTATION,
@@ -718,6 +727,27 @@ def test_a_cluster_with_the_labels_is_adopted_whatever_its_name() -> None:
     world.plane.put(f"{PLANES}/grown", {"metadata": {"name": "grown", "labels": TENANT.labels_of("c1")}, "spec": {"region": "eu-de"}})
     outcome = world.run(PLANNED, wait=False)
     assert not outcome.changed and f"{PLANES}/{C1}" not in world.plane.objects
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("c1-shop", {WORKSPACE_LABEL: TENANT.workspace, NAME_LABEL: "c1"}),
+        ("c1", {WORKSPACE_LABEL: TENANT.workspace}),
+    ],
+)
+def test_a_cluster_that_another_program_made_for_it_is_used_as_it_is_and_no_second_one_is_made(name: str, labels: dict[str, str]) -> None:
+    """A mesh finds the credentials of a KubernetesCluster by exactly one Cluster, so a second one would break a mesh that is there."""
+    world = World("c1")
+    status = {"conditions": [{"type": "Ready", "status": "True"}]}
+    there = world.plane.put(f"{PLANES}/{name}", {"metadata": {"name": name, "labels": labels}, "spec": {"region": "us"}, "status": status})
+    others = {WORKSPACE_LABEL: TENANT.workspace, NAME_LABEL: "c1", NAMESPACE_LABEL: "another"}
+    world.plane.put(f"{PLANES}/neighbour", {"metadata": {"name": "neighbour", "labels": others}, "spec": {}})
+    before = copy.deepcopy(world.plane.objects)
+    assert stands_for(there, TENANT.namespace, "c1")
+    assert phases(world.run(PLANNED)) == {"c1": "Ready"}
+    left = world.run(PLANNED, state="absent")
+    assert (left.unmet, world.plane.objects == before, world.plane.objects[f"{PLANES}/{name}"] == there) == ("", True, True)
 
 
 # --- properties ---

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import WORKSPACE_LABEL
 from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
 from mesh_operator.base.kinds import CLUSTER
 from mesh_operator.credentials import clusters as clusters_module
 from mesh_operator.credentials import labelled_secrets
 from mesh_operator.credentials.clusters import NOT_IN_TIME, Clusters
 from mesh_operator.credentials.labelled_secrets import ARGO_LABEL, CLUSTER_LABEL, MOST, PAGE, PAGES
-from mesh_operator.credentials.management_plane import WORKSPACE_LABEL, NotUsable, SealedKubeconfig
+from mesh_operator.credentials.management_plane import NotUsable, SealedKubeconfig
 from mesh_operator.credentials.namespace_clusters import TOO_MANY, TOO_MANY_GIVEN, NamespaceClusters
 from mesh_operator.source.namespaces import workspace_of, workspace_of_label
 from mesh_operator.source.stored import Stored

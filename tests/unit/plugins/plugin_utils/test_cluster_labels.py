@@ -14,18 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.cluster_labels import FilterModule
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import NAME_LABEL, NAMESPACE_LABEL
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import WORKSPACE_LABEL as WORKSPACE
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.cluster_labels import LabelPlan, label_plan, secret_name
 from mesh_operator.credentials.management_plane import CAPI_LABEL as CAPI
 from mesh_operator.credentials.management_plane import (
-    NAME_LABEL,
-    NAMESPACE_LABEL,
     NotUsable,
     cluster_of,
     owner_of,
     sealed_kubeconfig,
     secret_ref,
 )
-from mesh_operator.credentials.management_plane import WORKSPACE_LABEL as WORKSPACE
 from tests.testing.properties import examples
 from tests.testing.rows import in_one_test
 
