@@ -129,9 +129,9 @@ class ModelFleet:
         self.model = KarmadaModel(tenant=self.tenant, members={member_name(self.tenant, name): self.tenant.labels for name in self.names})
 
     def run(
-        self, workloads: Sequence[FleetWorkload] | None, *, wait: bool = True, check_mode: bool = False, timeout: int = 600
+        self, workloads: Sequence[FleetWorkload] | None, *, wait: bool = True, check_mode: bool = False, timeout: int = 600, **more: Any
     ) -> ModelRun:
-        """One run for these workloads, which are in the fleet "all". None: it says nothing of workloads."""
+        """One run for these workloads, which are in the fleet "all". None: it says nothing of workloads. ``more``: of the FleetRun."""
         client, pauses = ModelClient(self.model, self.read_seconds), list[float]()
 
         def sleep(seconds: float) -> None:
@@ -149,6 +149,7 @@ class ModelFleet:
             now=self.model.now,
             check_mode=check_mode,
             connect=lambda access: cast(Cluster, client),
+            **more,
         )
         return ModelRun(run_fleet(run), dict(client.requests), tuple(pauses))
 

@@ -181,6 +181,13 @@ class World:
     def access(self, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
         return tuple(ClusterAccess(host=name, kubeconfig=None, context=None) for name in names)
 
+    def _connect(self, access: ClusterAccess) -> Server:
+        """Return the server as its client. A cluster that is known as dead has none (cilium_mesh_unavailable)."""
+        server = self.servers[access.host]
+        if server.dead:
+            raise Unreachable(f"{access.host} does not answer", cluster=access.host)
+        return server
+
     def run(self, fleet: Mapping[str, Any], *, check: bool = False, **options: Any) -> Outcome:
         """Run the pipeline over these servers."""
         chosen = MembersOptions.of(options)
@@ -195,7 +202,7 @@ class World:
                 "sleep": lambda _: None,
             }
         )
-        connect: Any = lambda access: self.servers[access.host]  # noqa: E731 a lambda that has a type
+        connect: Any = self._connect
         return run_members(
             MembersRun(request=request, options=chosen, who=self, ports=ports, now=self.now, check_mode=check, diff=True, connect=connect)
         )

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import ERROR
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet import REVISIONS_LATER
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import FleetDryRun
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
@@ -39,7 +40,6 @@ from ..source.resource_writer import ResourceWriter
 from ..source.resources import age_of
 from ..source.store import Store
 from ..source.stored import Stored, TenantObjects
-from ..statuses.heads import REVISIONS_LATER
 from ..statuses.withheld import WithheldLog
 from .answers import FleetAnswers
 from .dry_run import FleetQuestion

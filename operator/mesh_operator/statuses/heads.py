@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import FleetKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet import REVISIONS_LATER
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.meaning import decides
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
@@ -17,7 +18,6 @@ from .findings import LEFT_OUT, Finding
 
 ROWS: Final = 1_000  # findings of no item, and rows of what is withheld
 SNAPSHOTS: Final = 4 * 1024 * 1024  # bytes of new revisions in one answer; one revision has less than an object of etcd, 1.5 MiB
-REVISIONS_LATER: Final = "revisionsLater"  # key of the head: how many new revisions come with the next answer
 _KEPT: Final = ("schema", "changed", "requeueSeconds")
 _OF_FLEETS: Final = (*_KEPT, "global_services", "metrics", "leaving")  # they grow with objects of a workspace, whose number is bounded
 
@@ -47,7 +47,8 @@ def head_of_fleet(result: Mapping[str, Any]) -> dict[str, Any]:
             if head["revisions"] and size > SNAPSHOTS:
                 break
             head["revisions"].append(row)
-        head |= {REVISIONS_LATER: left} if (left := len(new) - len(head["revisions"])) else {}
+        left = len(new) - len(head["revisions"]) + int(result.get(REVISIONS_LATER) or 0)
+        head |= {REVISIONS_LATER: left} if left else {}
     return head | _found(result)
 
 

@@ -48,6 +48,7 @@ LONGEST: Final = 5.0  # seconds that a pause is extended to by that at most
 GRACE: Final = 20.0  # seconds for which a refusal may pass by itself: a namespace arrives after what is in it
 SHORTEST_HASH: Final = 12
 MOST_REVISIONS: Final = 50  # snapshots in one result
+REVISIONS_LATER: Final = "revisionsLater"  # key of the result: how many more there are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,7 +283,7 @@ def _report(run: FleetRun, made: Round, recorder: Recorder, *, blocked: bool = F
             "fleets": fleet_statuses(run.request, made.facts),
             "placement_policies": policy_statuses(run.request),
             "leaving": list(made.planned.leaving),
-            **({"revisions": _revisions(run.known_revisions, made)} if run.known_revisions is not None else {}),
+            **_revisions(run.known_revisions, made),
         },
     )
 
@@ -302,8 +303,13 @@ def _operations_unmet(run: FleetRun, made: Round) -> list[str]:
     return found
 
 
-def _revisions(known: Collection[str], made: Round) -> list[dict[str, Any]]:
-    """Return revisions that the caller does not have, the newest of each workload first; of very many, those that are left come later."""
+def _revisions(known: Collection[str] | None, made: Round) -> dict[str, Any]:
+    """Return revisions that the caller does not have, the newest of each workload first, and how many of very many come later.
+
+    :param known: None: the caller wants none.
+    """
+    if known is None:
+        return {}
     found = []
     for name, decision in made.planned.decisions.items():
         kept = situation_of(made.facts, decision.workload).revisions
@@ -311,7 +317,8 @@ def _revisions(known: Collection[str], made: Round) -> list[dict[str, Any]]:
             if (own := revision_name(name, number)) not in known:
                 row = {"name": own, "workload": name, "number": number, "hash": kept[number].hash, "snapshot": dict(kept[number].content)}
                 found.append(row)
-    return found[:MOST_REVISIONS]
+    later = max(0, len(found) - MOST_REVISIONS)
+    return {"revisions": found[:MOST_REVISIONS], **({REVISIONS_LATER: later} if later else {})}
 
 
 def _timed(run: FleetRun, name: str, status: WorkloadStatus) -> dict[str, Any]:

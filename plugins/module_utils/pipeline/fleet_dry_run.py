@@ -15,14 +15,14 @@ from ..base.errors import MeshError
 from ..fleet.parse import parse_fleet
 from ..members.parse import parse_members
 from ..report.mesh_result import mesh_result
-from .fleet import FleetRun, read_fleet
+from .fleet import REVISIONS_LATER, FleetRun, read_fleet
 from .members import MembersRun, run_members
 from .options import FleetOptions, MembersOptions
 from .outcome import Interrupted, Outcome, finding_of
 from .participants import Participants
 from .ports import real_ports
 
-WORKLOAD_KEYS = ("workloads", "global_services", "fleets", "placement_policies", "leaving", "revisions")
+WORKLOAD_KEYS = ("workloads", "global_services", "fleets", "placement_policies", "leaving", "revisions", REVISIONS_LATER)
 MEMBER_KEYS = ("clusters", "metrics")
 
 

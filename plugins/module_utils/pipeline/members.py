@@ -302,7 +302,8 @@ def _leave(
 
 def _wait_for_members(run: MembersRun, decisions: Iterable[Decision], ends: float) -> None:
     """Wait until what is to go is out of the members. One that does not answer is asked again, unless it is given up."""
-    waiting = {decision.member.name: (decision.member, decision.left) for decision in decisions if decision.member.name not in run.failed}
+    rows = [decision for decision in decisions if decision.left and decision.member.name not in run.failed]
+    waiting = {decision.member.name: (decision.member, decision.left) for decision in rows}
 
     def late() -> bool:
         for name, (member, left) in list(waiting.items()):

@@ -552,6 +552,15 @@ def test_a_dead_member_leaves_after_the_deadline_and_is_cleaned_when_it_is_back(
     assert world.objects() == empty
 
 
+def test_one_cluster_leaves_while_another_one_that_is_dead_is_given_up() -> None:
+    world = joined(FLEET)
+    path = bring(world)
+    world.servers["c2"].dead = True
+    outcome = leave(world, "c1", "c2", abandon=["c2"], wait_timeout=9)
+    assert (codes(outcome), outcome.unmet) == (["CM-MEMBER-12"], "")
+    assert path not in world.servers["c1"].objects and not [name for name in world.karmada.objects if name.startswith(f"{CLUSTERS}/")]
+
+
 def test_an_abandoned_member_leaves_at_once_although_karmada_waits_for_it() -> None:
     world = joined()
     world.servers["c1"].dead = True

@@ -16,7 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import FleetWorkload
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import FleetKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet import MOST_REVISIONS, REVISIONS_LATER
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.meaning import meaning_of
 from mesh_operator.base.keys import ObjectKey
 from mesh_operator.base.kinds import BINDING, CLUSTER, ITEMS, WORKLOAD
@@ -32,11 +34,12 @@ from mesh_operator.source.status_patch import worth_writing
 from mesh_operator.source.stored import Stored
 from mesh_operator.statuses import heads, item_statuses
 from mesh_operator.statuses.findings import MOST
-from mesh_operator.statuses.heads import REVISIONS_LATER, head_of_fleet, head_of_mesh
+from mesh_operator.statuses.heads import head_of_fleet, head_of_mesh
 from mesh_operator.statuses.item_statuses import LARGEST, SAID, VALUES, fitting, items_of, objects_of, statuses_of_items
 from mesh_operator.statuses.measured import advised_status, measured_status
 from tests.testing.answer_in_parts import in_parts
 from tests.testing.confined_probe import HANDLER
+from tests.testing.karmada_api import ModelFleet
 from tests.testing.properties import examples
 from tests.testing.sized_results import service
 
@@ -174,6 +177,20 @@ def test_new_revisions_that_do_not_fit_into_one_answer_come_with_the_next_ones(m
         known |= {row["name"] for row in head["revisions"]}
         assert head.get(REVISIONS_LATER, 0) == len(new) - len(known)
     assert len(known) == len(new)
+
+
+def test_a_caller_gets_every_revision_of_very_many_workloads_by_asking_until_none_comes_later() -> None:
+    """Else the last ones come with the next check, five minutes later."""
+    fleet = ModelFleet()
+    many = [FleetWorkload(name=f"w{number}", fleet="all", template={"spec": {"containers": []}}) for number in range(2 * MOST_REVISIONS + 1)]
+    fleet.run(many, wait=False)
+    known, heads_seen = set[str](), []
+    while not heads_seen or heads_seen[-1].get(REVISIONS_LATER):
+        found = fleet.run(many, check_mode=True, known_revisions=known).outcome.to_result()
+        heads_seen.append(head_of_fleet(found))
+        known |= {row["name"] for row in heads_seen[-1]["revisions"]}
+    assert [head.get(REVISIONS_LATER, 0) for head in heads_seen] == [MOST_REVISIONS + 1, 1, 0]
+    assert known == {f"{workload.name}-r1" for workload in many}
 
 
 def test_an_item_whose_status_is_on_show_gets_the_one_back_that_it_had() -> None:
