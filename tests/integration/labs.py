@@ -296,6 +296,7 @@ UNNAMED = shared(
 )
 # A lab with Karmada is lent new to each file, so a group of its own costs nothing, and tests that wait for Karmada wait side by side.
 KARMADA = shared("karmada", cilium="1.20", karmada=True)
+KARMADA_CLIENTS = shared("karmada-clients", clusters=3, cilium="1.20", karmada=True)
 KARMADA_FAILOVER = shared("karmada-failover", cilium="1.20", karmada=True)
 KARMADA_MEMBERS = shared("karmada-members", cilium="1.20", karmada=True)
 KARMADA_OPERATOR = shared("karmada-operator", cilium="1.20", karmada=True)

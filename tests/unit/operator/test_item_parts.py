@@ -182,7 +182,8 @@ def test_new_revisions_that_do_not_fit_into_one_answer_come_with_the_next_ones(m
 def test_a_caller_gets_every_revision_of_very_many_workloads_by_asking_until_none_comes_later() -> None:
     """Else the last ones come with the next check, five minutes later."""
     fleet = ModelFleet()
-    many = [FleetWorkload(name=f"w{number}", fleet="all", template={"spec": {"containers": []}}) for number in range(2 * MOST_REVISIONS + 1)]
+    template = {"spec": {"containers": list[Any]()}}
+    many = [FleetWorkload(name=f"w{number}", fleet="all", template=template) for number in range(2 * MOST_REVISIONS + 1)]
     fleet.run(many, wait=False)
     known, heads_seen = set[str](), []
     while not heads_seen or heads_seen[-1].get(REVISIONS_LATER):
