@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet import REVISIONS_LATER
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import MEMBER_KEYS, WORKLOAD_KEYS, FleetDryRun
 
 from ..runs.confined.messages import Invalid
@@ -15,7 +16,7 @@ from ..runs.dry_runs import InvalidAnswer, is_list
 from ..runs.item_parts import ItemParts
 from .request import UnitRequest
 
-_ROWS: Final = (*MEMBER_KEYS, *(key for key in WORKLOAD_KEYS if key != "leaving"))
+_ROWS: Final = (*MEMBER_KEYS, *(key for key in WORKLOAD_KEYS if key not in ("leaving", REVISIONS_LATER)))
 
 
 @dataclass(frozen=True)
@@ -57,5 +58,7 @@ def fleet_dry_run_of(found: Any) -> FleetDryRun | None:
     if not (type(steps) is int and steps >= 0 and isinstance(result, dict) and is_list(result.get("findings"), dict)):
         return None
     if not all(is_list(result.get(key, []), dict) for key in _ROWS) or not is_list(result.get("leaving", []), str):
+        return None
+    if type(result.get(REVISIONS_LATER, 0)) is not int:
         return None
     return FleetDryRun(steps=steps, result=result)

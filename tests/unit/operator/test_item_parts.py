@@ -19,9 +19,11 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import FleetWorkload
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import FleetKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet import MOST_REVISIONS, REVISIONS_LATER
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import WORKLOAD_KEYS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.meaning import meaning_of
 from mesh_operator.base.keys import ObjectKey
 from mesh_operator.base.kinds import BINDING, CLUSTER, ITEMS, WORKLOAD
+from mesh_operator.fleets.dry_run import fleet_dry_run_of
 from mesh_operator.fleets.status import failure_of, fleet_statuses, interrupted_status
 from mesh_operator.meshes.answered_statuses import answered_statuses
 from mesh_operator.meshes.status import status_of_result
@@ -188,7 +190,8 @@ def test_a_caller_gets_every_revision_of_very_many_workloads_by_asking_until_non
     known, heads_seen = set[str](), []
     while not heads_seen or heads_seen[-1].get(REVISIONS_LATER):
         found = fleet.run(many, check_mode=True, known_revisions=known).outcome.to_result()
-        heads_seen.append(head_of_fleet(found))
+        heads_seen.append(head_of_fleet({key: found[key] for key in (*WORKLOAD_KEYS, "findings") if key in found}))
+        assert fleet_dry_run_of({"steps": 0, "result": heads_seen[-1]}) is not None
         known |= {row["name"] for row in heads_seen[-1]["revisions"]}
     assert [head.get(REVISIONS_LATER, 0) for head in heads_seen] == [MOST_REVISIONS + 1, 1, 0]
     assert known == {f"{workload.name}-r1" for workload in many}
