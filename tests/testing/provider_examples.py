@@ -243,9 +243,9 @@ def request(found: list[Spec], clusters: list[Spec], permitted: tuple[str, ...])
 
 def _usable(name: str, clusters: list[Spec], permitted: tuple[str, ...]) -> Any:
     """Return the cluster as the operator finds it on a management plane whose Cluster has the capability of the example."""
+    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import WORKSPACE_LABEL
     from mesh_operator.base.keys import CLUSTER_ANNOTATION
     from mesh_operator.credentials.management_plane import (
-        WORKSPACE_LABEL,
         SealedKubeconfig,
         SecretRef,
         Usable,

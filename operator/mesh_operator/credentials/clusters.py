@@ -12,6 +12,7 @@ from logging import WARNING
 from typing import Any, Final, Protocol
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import WORKSPACE_LABEL
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.deadlines import all_within, deadline_passed
 
 from ..base.api import Api
@@ -19,7 +20,6 @@ from ..base.keys import FleetKey, UnitKey
 from ..base.log import log
 from ..source.stored import Stored
 from .management_plane import (
-    WORKSPACE_LABEL,
     NotUsable,
     SealedKubeconfig,
     SecretRef,

@@ -156,6 +156,6 @@ def still_there(cluster: Cluster, member: Member, awaited: Iterable[Found]) -> t
 def _uid(cluster: Cluster, path: str, *, listed: bool) -> str:
     if not listed:
         return text(cluster.get(path) or {}, "metadata", "uid")
-    collection, _, name = path.rpartition("/")
+    collection, name = path.rsplit("/", 1)
     every = cluster.list(collection, metadata_only=True)
     return next((text(entry, "metadata", "uid") for entry in every if text(entry, "metadata", "name") == name), "")

@@ -187,7 +187,7 @@ def test_a_caller_gets_every_revision_of_very_many_workloads_by_asking_until_non
     template = {"spec": {"containers": list[Any]()}}
     many = [FleetWorkload(name=f"w{number}", fleet="all", template=template) for number in range(2 * MOST_REVISIONS + 1)]
     fleet.run(many, wait=False)
-    known, heads_seen = set[str](), []
+    known, heads_seen = set[str](), list[dict[str, Any]]()
     while not heads_seen or heads_seen[-1].get(REVISIONS_LATER):
         found = fleet.run(many, check_mode=True, known_revisions=known).outcome.to_result()
         heads_seen.append(head_of_fleet({key: found[key] for key in (*WORKLOAD_KEYS, "findings") if key in found}))
