@@ -185,7 +185,7 @@ class World:
         """Return the server as its client. A cluster that is known as dead has none (cilium_mesh_unavailable)."""
         server = self.servers[access.host]
         if server.dead:
-            raise Unreachable(f"{access.host} does not answer", cluster=access.host)
+            raise Unreachable("It does not answer.", cluster=access.host)
         return server
 
     def run(self, fleet: Mapping[str, Any], *, check: bool = False, **options: Any) -> Outcome:
