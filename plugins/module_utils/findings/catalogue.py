@@ -559,6 +559,7 @@ _ROWS: Final = (
     Row("CM-MEMBER-12", "A cluster left Karmada without being cleaned", Severity.REMEDIABLE, Scope.ITEM),
     Row("CM-MEMBER-13", "Karmada uses tokens of before the last renewal", Severity.REMEDIABLE, Scope.ITEM),
     Row("CM-MEMBER-14", "A cluster has not left Karmada in time", Severity.REMEDIABLE, Scope.ITEM),
+    Row("CM-MEMBER-15", "A Cluster that another program made is not as it is asked for", Severity.REMEDIABLE, Scope.ITEM),
     # API servers
     Row("CM-API-00", "A request to a cluster failed", Severity.BLOCKING, Scope.CLUSTER, cases=_FAILURE_CASES),
     Row("CM-API-01", "A cluster is unreachable", Severity.BLOCKING, Scope.CLUSTER, cases=_FAILURE_CASES),

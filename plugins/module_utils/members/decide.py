@@ -30,7 +30,17 @@ from .judge import (
     tombstone_finding,
 )
 from .leave import Patience, gives_up, is_held, leave_steps, leaving_objects, noted_at
-from .management import NOT_ASKED, Provisioning, found_plane, left_in_plane, make_steps, plane_problem, provisioning_of, remove_steps
+from .management import (
+    NOT_ASKED,
+    Provisioning,
+    found_plane,
+    left_in_plane,
+    make_steps,
+    plane_differs,
+    plane_problem,
+    provisioning_of,
+    remove_steps,
+)
 from .models import Member, MemberRequest, TokenRules
 from .names import MANAGER
 
@@ -75,7 +85,13 @@ def decide_join(request: MemberRequest, facts: Facts, member: Member, rules: Rul
     taken = plane_problem(plane, member, request)
     if taken is not None:
         return Decision(member=member, findings=(taken,), refused=REASONS[taken.code], provisioning=Provisioning(False, "NameTaken"))
-    made = make_steps(plane, member, request) if request.management else []
+    differs = plane_differs(plane, member, request)
+    decision = _decide_join(request, facts, member, rules, now)
+    return replace(decision, findings=(*decision.findings, differs)) if differs is not None else decision
+
+
+def _decide_join(request: MemberRequest, facts: Facts, member: Member, rules: Rules, now: datetime) -> Decision:
+    made = make_steps(found_plane(facts.planes, member), member, request) if request.management else []
     provisioning = provisioned(request, facts, member)
     if not provisioning.ready:
         waiting = provisioning_finding(request, member, provisioning)

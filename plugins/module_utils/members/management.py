@@ -96,16 +96,43 @@ def make_steps(found: Mapping[str, Any] | None, member: Member, request: MemberR
         action = ApiWrite(method="create", path=collection, body=body)
         why = "the management plane makes the cluster"
         return [Step(wave=WAVE_MAKE, cluster=request.management, verb="create", object=shown, why=why, item=member.item, action=action)]
-    if not is_made_for(found, member):
-        return []
-    spec = mapping(found, "spec")
-    changed = {key: value for key, value in member.spec.items() if spec.get(key) != value}
-    if not changed:
+    changed = _differs(found, member)
+    if not changed or not is_made_for(found, member):
         return []
     body = {"metadata": {"resourceVersion": text(found, "metadata", "resourceVersion")}, "spec": changed}
     action = ApiWrite(method="merge", path=f"{collection}/{name}", body=body)
     why = f"its specification changed: {', '.join(sorted(changed))}"
     return [Step(wave=WAVE_MAKE, cluster=request.management, verb="patch", object=shown, why=why, item=member.item, action=action)]
+
+
+def _differs(found: Mapping[str, Any], member: Member) -> dict[str, Any]:
+    """Return what the specification says of the cluster, as far as the Cluster has it otherwise or not at all."""
+    spec = mapping(found, "spec")
+    return {key: value for key, value in member.spec.items() if spec.get(key) != value}
+
+
+def plane_differs(found: Mapping[str, Any] | None, member: Member, request: MemberRequest) -> Finding | None:
+    """Return the finding that a Cluster of another program is not as it is asked for: nothing of ours may change it.
+
+    The values stay where they are: what a provider notes there may be a secret.
+    """
+    if found is None or not is_others(found, member):
+        return None
+    changed = sorted(_differs(found, member))
+    if not changed:
+        return None
+    fields = ", ".join(changed)
+    name = text(found, "metadata", "name")
+    return finding(
+        "CM-MEMBER-15",
+        cluster=request.management,
+        item=member.item,
+        summary=f"Another program made the Cluster {name} in the management plane for {member.name}, and it is not as it is asked for: "
+        f"{fields}. It is used as it is",
+        evidence=f"Its labels are not those that a run gives to a Cluster, so none changes it; fields of its spec that differ: {fields}",
+        fix=f"Change the Cluster there: kubectl --namespace {request.management_namespace} edit clusters {name}. Or ask for what it is: "
+        f"take {fields} out of the spec, or set what the Cluster has.",
+    )
 
 
 def left_in_plane(found: Mapping[str, Any] | None, member: Member, request: MemberRequest) -> Found | None:

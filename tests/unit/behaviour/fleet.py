@@ -307,6 +307,10 @@ def _the_management_plane() -> Json:
     of.run("removed", planned, state="absent")
     of.world.plane.put(f"{PLANES}/{member('c1')}", {"metadata": {"name": member("c1"), "labels": {}}, "spec": {}})
     of.run("a foreign Cluster", planned)
+    made = {"edge-connect.eu/source-workspace": TENANT.workspace, "edge-connect.eu/source-name": "c1"}
+    there = {"metadata": {"name": member("c1"), "labels": made}, "spec": {"region": "eu-nl"}}
+    of.world.plane.put(f"{PLANES}/{member('c1')}", there)
+    of.run("one of another program that differs", planned, wait=False)
     return of.course
 
 

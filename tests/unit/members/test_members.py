@@ -748,13 +748,18 @@ def test_a_cluster_with_the_labels_is_adopted_whatever_its_name() -> None:
 def test_a_cluster_that_another_program_made_for_it_is_used_as_it_is_and_no_second_one_is_made(name: str, labels: dict[str, str]) -> None:
     """A mesh finds the credentials of a KubernetesCluster by exactly one Cluster, so a second one would break a mesh that is there."""
     world = World("c1")
-    status = {"conditions": [{"type": "Ready", "status": "True"}]}
-    there = world.plane.put(f"{PLANES}/{name}", {"metadata": {"name": name, "labels": labels}, "spec": {"region": "us"}, "status": status})
+    west, status = {"region": "west"}, {"conditions": [{"type": "Ready", "status": "True"}]}
+    there = world.plane.put(
+        f"{PLANES}/{name}", {"metadata": {"name": name, "labels": labels}, "spec": {"region": "west"}, "status": status}
+    )
     others = {WORKSPACE_LABEL: TENANT.workspace, NAME_LABEL: "c1", NAMESPACE_LABEL: "another"}
     world.plane.put(f"{PLANES}/neighbour", {"metadata": {"name": "neighbour", "labels": others}, "spec": {}})
     before = copy.deepcopy(world.plane.objects)
     assert stands_for(there, TENANT.namespace, "c1")
-    assert phases(world.run(PLANNED)) == {"c1": "Ready"}
+    joined = world.run(PLANNED)
+    assert (phases(joined), codes(joined)) == ({"c1": "Ready"}, ["CM-MEMBER-15"])
+    assert "for c1, and it is not as it is asked for: region." in joined.findings[0].summary and "west" not in joined.findings[0].evidence
+    assert codes(world.run({**PLANNED, "clusters": [{"name": "c1", "spec": west}]})) == []
     left = world.run(PLANNED, state="absent")
     assert (left.unmet, world.plane.objects == before, world.plane.objects[f"{PLANES}/{name}"] == there) == ("", True, True)
 
