@@ -19,7 +19,9 @@ from tests.testing.tutorial import blocks_of
 def run_demo(target: str, folder: Path) -> list[str]:
     """Run what a target of make starts, to its good end; return the lines that it printed. ``folder`` is empty."""
     module = f"tests.{target.replace('-', '_')}"
-    dry = subprocess.run(["make", "--dry-run", target], cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout
+    dry = subprocess.run(
+        ["make", "--no-print-directory", "--dry-run", target], cwd=CHECKOUT, check=True, capture_output=True, text=True
+    ).stdout
     assert dry.splitlines()[-1] == f".venv/bin/python -m {module}"
     folder.chmod(0o700)
     done = subprocess.run(
