@@ -295,6 +295,8 @@ class Rollouts(stateful.RuleBasedStateMachine):
             self.karmada.revive(BY_NAME[name])
         self.karmada.refusing.clear()
         self.connected = NAMES
+        if not self.fitting():
+            self.names = NAMES
         self.rest()  # what was left because of its links is noted as Connected again
         self.karmada.wait(MOVES.dwell)
         self.karmada.broken.clear()
@@ -320,6 +322,10 @@ class Rollouts(stateful.RuleBasedStateMachine):
     def status(self) -> Mapping[str, Any]:
         return workload_status(self.request(), self.karmada.facts(), self.plan().decisions["web"]).status
 
+    def fitting(self) -> set[str]:
+        """Clusters of the fleet that meet the requirements of the placement."""
+        return {name for name in self.names if self.wanted.placement != "near" or TIERS[name] == "edge"}
+
     def it_is_as_wanted_or_the_status_says_why_not(self) -> None:
         status = self.status()
         if status["phase"] == "Available":
@@ -337,6 +343,8 @@ class Rollouts(stateful.RuleBasedStateMachine):
             assert (phase, ready["reason"]) == ("Paused", "RolloutPaused") and "Paused" in said
         elif dead & homes:
             assert degraded["reason"] == "ClusterNotReady" and all(name in said for name in dead & homes)
+        elif ready["reason"] == "NoClusterFits":
+            assert not self.fitting()
         elif ready["reason"] == "NoConnectedCluster":
             assert self.wanted.placement in ("linked", "fixed") and not set(self.connected) & set(self.names)
         elif degraded["reason"] == "Refused":
@@ -349,12 +357,10 @@ class Rollouts(stateful.RuleBasedStateMachine):
         status = self.status()
         assert status["phase"] == "Available"
         chosen = {row["clusterName"] for row in status["placements"]}
-        allowed = set(self.names) - left
+        allowed = self.fitting() - left
         if self.wanted.placement in ("zonal", "fixed"):
             (zone,) = {ZONES[name] for name in chosen}
             allowed = {name for name in allowed if ZONES[name] == zone}
-        if self.wanted.placement == "near":
-            allowed = {name for name in allowed if TIERS[name] == "edge"}
         linked = self.wanted.placement in ("linked", "fixed")
         assert allowed & set(self.connected if linked else NAMES) <= chosen <= allowed
         homes = {BY_NAME[name] for name in chosen}
