@@ -9,13 +9,16 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from tests.lab import control, launch, report
+from tests.lab import control, launch, report, workloads
+from tests.lab.api import ApiError, LabApi
 from tests.lab.control import LabError
 from tests.lab.karmada import PROGRAMS as KARMADA_PARTS
 from tests.lab.nodeports import PORTS as NODE_PORTS
 from tests.lab.options import (
+    AGENTS,
     AUTH_MODES,
     CONTROLLER,
     KARMADA_PACES,
@@ -27,6 +30,7 @@ from tests.lab.options import (
     parse_list,
     parse_switches,
 )
+from tests.lab.responder import PORT as SERVE_PORT
 from tests.lab.toolbox import resolve
 from tests.lab.tools import ToolUnavailable
 from tests.lab.tools.progress import console
@@ -86,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         endpoint = verbs.add_parser(verb, parents=[parent], help=what)
         endpoint.add_argument("cluster", metavar="CLUSTER")
         endpoint.set_defaults(run=_command)
+    _add_workloads(verbs, parent)
     karmada = verbs.add_parser("karmada", parents=[parent], help="kill or freeze a part of Karmada, or let it go on")
     karmada.add_argument("act", choices=("kill", "freeze", "revive"))
     karmada.add_argument("part", choices=tuple(KARMADA_PARTS))
@@ -101,6 +106,30 @@ def _parser() -> argparse.ArgumentParser:
     )
     helm.set_defaults(run=_command)
     return parser
+
+
+def _add_workloads(verbs: Any, parent: argparse.ArgumentParser) -> None:
+    about = "in a lab with real agents"
+    pod = verbs.add_parser("pod", parents=[parent], help=f"{about}: make a pod whose command runs, and wait until it is ready")
+    pod.add_argument("cluster", metavar="CLUSTER")
+    pod.add_argument("pod", metavar="POD")
+    pod.add_argument("--namespace", default="default")
+    pod.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", help="may be repeated (default: app=POD)")
+    pod.add_argument("--node", default="", help="the node that is to run it (default: one that the scheduler chooses)")
+    pod.add_argument("--serve", default="", metavar="TEXT", help=f"answer HTTP at port {SERVE_PORT} with TEXT")
+    pod.add_argument("command", nargs="*", metavar="COMMAND", help="after --: what runs instead (default: a pod that waits)")
+    pod.set_defaults(run=_pod)
+    enter = verbs.add_parser("exec", parents=[parent], help=f"{about}: run a command in a pod")
+    curl = verbs.add_parser("curl", parents=[parent], help=f"{about}: ask a URL from a pod; the host may be SERVICE or SERVICE.NAMESPACE")
+    for entered in (enter, curl):
+        entered.add_argument("cluster", metavar="CLUSTER")
+        entered.add_argument("pod", metavar="POD")
+        entered.add_argument("--namespace", default="default")
+    enter.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
+    enter.set_defaults(run=_exec)
+    curl.add_argument("url", metavar="URL")
+    curl.add_argument("--times", type=int, default=1, metavar="N")
+    curl.set_defaults(run=_curl)
 
 
 def _add_up(verbs: Any, parent: argparse.ArgumentParser) -> None:
@@ -138,6 +167,7 @@ def _add_up(verbs: Any, parent: argparse.ArgumentParser) -> None:
     up.add_argument(
         "--karmada-pace", default="quick", choices=KARMADA_PACES, help="quick for tests, its own defaults, or wide limits (default: quick)"
     )
+    up.add_argument("--agents", default="stand-in", choices=AGENTS, help="real ones need root and clang (default: stand-in)")
     up.add_argument("--foreground", action="store_true", help="stay until Ctrl-C, then end the lab")
     up.set_defaults(run=_up)
 
@@ -165,6 +195,7 @@ def _options(args: argparse.Namespace) -> LabOptions:
         tls_method=parse_list(args.tls_method),
         karmada=args.karmada,
         karmada_pace=args.karmada_pace,
+        agents=args.agents,
     )
 
 
@@ -215,6 +246,44 @@ def _kubeconfigs(args: argparse.Namespace) -> int:
     if found["karmada"]:
         print(f"karmada: {found['karmada']['kubeconfig']}")
     return 0
+
+
+def _cluster_of(args: argparse.Namespace) -> Path:
+    """Return the kubeconfig of the cluster that is named. :raises LabError: the lab has none of that name"""
+    clusters = {cluster["name"]: cluster for cluster in control.call(launch.folder_of(args.name), "status")["clusters"]}
+    if args.cluster not in clusters:
+        raise LabError(f"there is no cluster {args.cluster!r}; this lab has {', '.join(clusters)}")
+    if clusters[args.cluster]["agents"] != "real":
+        raise LabError(f"the agents of {args.cluster} are stand-ins, and no pod of it has a network; start the lab with --agents real")
+    return Path(clusters[args.cluster]["kubeconfig"])
+
+
+def _pod(args: argparse.Namespace) -> int:
+    api = LabApi.from_kubeconfig(_cluster_of(args))
+    labels = dict(entry.partition("=")[::2] for entry in args.label) or {"app": args.pod}
+    command = ["serve", args.serve] if args.serve else args.command or list(workloads.PAUSE)
+    try:
+        api.create(workloads.pod(args.pod, labels, command, namespace=args.namespace, node=args.node))
+    except ApiError as error:
+        raise LabError(str(error)) from None
+    print(f"{args.namespace}/{args.pod} {workloads.wait_ready(api, args.namespace, args.pod)}")
+    return 0
+
+
+def _exec(args: argparse.Namespace) -> int:
+    return _show(workloads.execute(_cluster_of(args), args.namespace, args.pod, args.command))
+
+
+def _curl(args: argparse.Namespace) -> int:
+    kubeconfig = _cluster_of(args)
+    api = LabApi.from_kubeconfig(kubeconfig)
+    return max([_show(workloads.curl(api, kubeconfig, args.namespace, args.pod, args.url)) for _ in range(args.times)], default=0)
+
+
+def _show(answer: workloads.Answer) -> int:
+    print(answer.text, end="")
+    print(answer.errors, end="", file=sys.stderr)
+    return answer.code
 
 
 def _command(args: argparse.Namespace) -> int:

@@ -60,6 +60,10 @@ class ClusterAddresses:
         """InternalIP of node ``number`` (from 0)."""
         return self._at(10 + number)
 
+    def wire(self, number: int) -> str:
+        """Address of node ``number`` (from 0) on the wire of a lab with real agents (fabric.py)."""
+        return f"198.18.{self.index}.{10 + number}"
+
 
 def etcd_address(lab: int) -> str:
     return f"127.{lab}.0.1"

@@ -7,13 +7,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.lab import profiles, services
+from tests.lab import agents, profiles, services
 from tests.lab.addresses import ClusterAddresses, node_pod_cidr
 from tests.lab.api import ApiError, LabApi, Object, path_of
 from tests.lab.controlplane import ControlPlane, Files, StartError
@@ -24,6 +24,7 @@ from tests.lab.informer import Informer, Key
 from tests.lab.install import install
 from tests.lab.kubelet import Kubelet, Node, node_objects
 from tests.lab.netns import NetNs
+from tests.lab.node import NodeSystem
 from tests.lab.options import ClusterOptions
 from tests.lab.patience import Budget
 from tests.lab.podfiles import AGENT, MESH, PodWorld, role_of
@@ -36,20 +37,28 @@ _NODE_PORT = 32379
 
 
 class LabCluster:
-    """Everything of one cluster. Event loop only; ``executor`` carries API calls."""
+    """Everything of one cluster. Event loop only; ``executor`` carries API calls; ``systems``: one per node, if its agents are real."""
 
     def __init__(
-        self, options: ClusterOptions, addresses: ClusterAddresses, files: Files, tools: Mapping[str, Path], hub: Hub, executor: Executor
+        self,
+        options: ClusterOptions,
+        addresses: ClusterAddresses,
+        files: Files,
+        tools: Mapping[str, Path],
+        hub: Hub,
+        executor: Executor,
+        systems: Sequence[NodeSystem] = (),
     ) -> None:
         self.options = options
         self.addresses = addresses
         self.files = files
         self.hub = hub
-        self.host = NetNs(f"{options.name}-host")
-        self.nodes = [
-            Node(f"{options.name}-node{number + 1}", addresses.node(number), node_pod_cidr(options.pod_cidr, number))
-            for number in range(options.nodes)
-        ]
+        names = node_names(options)
+        self.systems = dict(zip(names, systems, strict=True)) if systems else {}
+        shared = None if systems else NetNs(f"{options.name}-host")
+        self.hosts = {name: shared or self.systems[name].netns for name in names}
+        wire = [addresses.wire(number) if systems else addresses.node(number) for number in range(options.nodes)]
+        self.nodes = [Node(name, wire[number], node_pod_cidr(options.pod_cidr, number)) for number, name in enumerate(names)]
         self.profile: profiles.ProfileOptions | None = None
         self._first_profile: profiles.ProfileOptions | None = None
         self.kubelet: Kubelet | None = None
@@ -78,7 +87,7 @@ class LabCluster:
         name = self.options.name
         self.control_plane = ControlPlane(name, self.files, self.addresses, self._tools, etcd_url)
         self._egress = EgressProxy(self.files.folder / "egress.sock", self._pod_place)
-        self.profile = self._first_profile = profile_options(self.options, ca)
+        self.profile = self._first_profile = profile_options(self.options, ca, real_agents=bool(self.systems))
         manifests = self._in_thread(profiles.build, self.profile)
         await self._in_thread(store_crds, etcd_url, name, crds)
         await self.control_plane.start_api()
@@ -86,9 +95,11 @@ class LabCluster:
         pods.mkdir()
         self.control_plane.start_others(pods)
         self.hub.set_fixed(name, self.addresses.control_plane, 6443)
-        self.hub.set_nodes(name, [node.address for node in self.nodes])
-        self.hub.add_place(self.host, name, host=True)
-        nodes = [obj for node in self.nodes for obj in node_objects(node, self.addresses.kubelet)]
+        if not self.systems:
+            self.hub.set_nodes(name, [node.address for node in self.nodes])
+        for host in dict.fromkeys(self.hosts.values()):
+            self.hub.add_place(host, name, host=not self.systems)
+        nodes = [obj for node in self.nodes for obj in node_objects(node, self.addresses.kubelet, agent=bool(self.systems))]
         await self._in_thread(install, self.api, self.profile, await manifests, nodes)
         self._start_kubelet(pods, binary_version, sync_delay)
         self._services = Informer(self.api, "/api/v1/services", self._service_changed)
@@ -102,7 +113,11 @@ class LabCluster:
             self._egress.close()
         if self.control_plane:
             await self.control_plane.stop()
-        self.host.close()
+        for system in self.systems.values():
+            await self._in_thread(system.close)
+        if not self.systems:
+            for host in dict.fromkeys(self.hosts.values()):
+                host.close()
 
     async def wait_ready(self) -> None:
         """Until an agent is ready on every node and a pod of the mesh's Deployment is. Raises StartError that says what is not."""
@@ -193,12 +208,7 @@ class LabCluster:
             binary_version=binary_version,
             programs={
                 MESH: mesh_programs,
-                AGENT: {
-                    "/usr/bin/cilium": self._tools["lab-agent"],
-                    "/usr/bin/cilium-health": self._tools["lab-agent"],
-                    "/usr/bin/hubble": self._tools["lab-hubble"],
-                    **shell(),
-                },
+                AGENT: self._agent_programs(),
             },
             kubeconfig=self.files.kubeconfig,
             cluster_ip=self.addresses.cluster_ip,
@@ -206,9 +216,21 @@ class LabCluster:
             pods=pods,
             trials=trials,
         )
-        self.kubelet = Kubelet(self.api, world, self.nodes, self.host, self._executor, sync_delay=sync_delay, on_ready=self._lead)
+        self.kubelet = Kubelet(
+            self.api, world, self.nodes, self.hosts, self._executor, systems=self.systems, sync_delay=sync_delay, on_ready=self._lead
+        )
         self.kubelet.on_new_place = lambda netns: self.hub.add_place(netns, self.options.name)
         self.kubelet.on_gone_place = self.hub.remove_place
+
+    def _agent_programs(self) -> dict[str, Path]:
+        if self.systems:
+            return agents.programs(self._tools)
+        return {
+            "/usr/bin/cilium": self._tools["lab-agent"],
+            "/usr/bin/cilium-health": self._tools["lab-agent"],
+            "/usr/bin/hubble": self._tools["lab-hubble"],
+            **shell(),
+        }
 
     def _pod_place(self, address: str) -> NetNs | None:
         return self.kubelet.place_of(address) if self.kubelet else None
@@ -237,7 +259,7 @@ class LabCluster:
         if not self._services or not self.kubelet:
             return
         found = list(self._services.objects.values())
-        node_ips = [node.address for node in self.nodes]
+        node_ips = [] if self.systems else [node.address for node in self.nodes]  # nothing of this machine reaches the nodes' wire
         for service in found:
             selector = service["spec"].get("selector")
             ready = self.kubelet.backends(service["metadata"]["namespace"], selector) if selector and not self.killed else ()
@@ -246,7 +268,12 @@ class LabCluster:
         self.hub.set_doors(self.options.name, [door for service in found for door in services.doors(service, self.addresses, node_ips)])
 
 
-def profile_options(options: ClusterOptions, ca: profiles.CaPair | None) -> profiles.ProfileOptions:
+def node_names(options: ClusterOptions) -> list[str]:
+    """Return the names of a cluster's nodes."""
+    return [f"{options.name}-node{number + 1}" for number in range(options.nodes)]
+
+
+def profile_options(options: ClusterOptions, ca: profiles.CaPair | None, *, real_agents: bool = False) -> profiles.ProfileOptions:
     """The installation that the lab starts with. Node ports differ between clusters: with kube-proxy replacement before 1.19 equal ones
     would be answered locally (cilium/cilium #24692), and that is a fault to be asked for."""
     wanted = profiles.ProfileOptions(
@@ -260,5 +287,6 @@ def profile_options(options: ClusterOptions, ca: profiles.CaPair | None) -> prof
         pod_cidr_pool=options.pod_cidr,
         tls_method=options.tls_method,  # type: ignore[arg-type]  # the options were checked against the same words
         ca=ca,
+        extra_config=dict(agents.CONFIGURATION) if real_agents else {},
     )
     return replace(wanted, auth_mode=options.auth_mode)  # type: ignore[arg-type]  # the options were checked against the same words

@@ -25,12 +25,15 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from tests.lab import cgroups
+
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 _MS_REC_PRIVATE = 16384 | 1 << 18
 _PR_SET_PDEATHSIG = 1
 _CAP_SYS_ADMIN = 21
+_MNT_DETACH = 2
 
 _STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -140,4 +143,15 @@ def keep(folder: Path, command: Sequence[str], watched: int = -1) -> int:
         _, status = os.waitpid(init, 0)
         return os.waitstatus_to_exitcode(status)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _clear(folder)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what a lab leaves if all of it was killed: mounts below its folder, the cgroups of its nodes, the folder."""
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        place = line.split()[4]
+        if place.startswith(f"{folder}/"):
+            _libc.umount2(place.encode(), _MNT_DETACH)
+    if root := cgroups.machine_root():
+        cgroups.remove(cgroups.folder_of(root, folder))
+    shutil.rmtree(folder, ignore_errors=True)

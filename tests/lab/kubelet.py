@@ -5,20 +5,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import urllib3
 
-from tests.lab import certgen
+from tests.lab import certgen, cni
 from tests.lab.addresses import KUBELET_PORT, pod_address, router_address
 from tests.lab.api import ApiError, LabApi
 from tests.lab.informer import Informer, Key
 from tests.lab.netns import NetNs
-from tests.lab.podfiles import MESH, PodWorld, role_of
-from tests.lab.pods import PodRunner, Surroundings
+from tests.lab.node import NodeSystem
+from tests.lab.podfiles import AGENT, MESH, PodWorld, role_of
+from tests.lab.pods import AttachError, PodRunner, Surroundings
 from tests.lab.podstatus import now
 
 Object = dict[str, Any]
@@ -36,16 +38,20 @@ class Node:
 
 
 class Kubelet:
-    """The kubelets of all nodes of a cluster. Event loop only; API calls go through ``executor``."""
+    """The kubelets of all nodes of a cluster. Event loop only; API calls go through ``executor``.
+
+    ``hosts``: network namespace of each node, by name; ``systems``: what is below it, if its agent is real.
+    """
 
     def __init__(
         self,
         api: LabApi,
         world: PodWorld,
         nodes: list[Node],
-        host: NetNs,
+        hosts: Mapping[str, NetNs],
         executor: Executor,
         *,
+        systems: Mapping[str, NodeSystem],
         sync_delay: float,
         on_ready: Callable[[], None],
     ) -> None:
@@ -59,7 +65,8 @@ class Kubelet:
         self._world = world
         self._nodes = {node.name: node for node in nodes}
         self._addresses = dict.fromkeys(self._nodes, 0)
-        self._host = host
+        self._hosts = hosts
+        self._systems = systems
         self._executor = executor
         self._sync_delay = sync_delay
         self._on_ready = on_ready
@@ -91,7 +98,7 @@ class Kubelet:
     def place_of(self, address: str) -> NetNs | None:
         """The network namespace of the pod with that address."""
         for runner in self.runners.values():
-            if runner.around.pod_ip == address and runner.around.netns is not self._host:
+            if runner.around.pod_ip == address and runner.around.netns not in self._hosts.values():
                 return runner.around.netns
         return None
 
@@ -148,10 +155,12 @@ class Kubelet:
         if pod is None or pod["metadata"]["uid"] != uid or "deletionTimestamp" in pod["metadata"]:
             return
         host_network = bool(pod["spec"].get("hostNetwork"))
-        netns = self._host if host_network else None
-        if role_of(pod) == MESH and not host_network:
+        system = self._systems.get(node.name)
+        netns = self._hosts[node.name] if host_network else None
+        if not host_network and (system or role_of(pod) == MESH):
             netns = NetNs(pod["metadata"]["name"])
-            self.on_new_place(netns)
+            if role_of(pod) == MESH:
+                self.on_new_place(netns)
         around = Surroundings(
             world=self._world,
             node=node.name,
@@ -163,9 +172,21 @@ class Kubelet:
             tell=self._tell,
             ready_changed=self._on_ready,
             awake=self.awake,
+            system=system,
+            attach=partial(self._attach, node.name, netns) if system and netns and not host_network else None,
             jobs={certgen.ROLE: self._certgen},
         )
         self.runners[uid] = PodRunner(pod, around)
+
+    async def _attach(self, node: str, netns: NetNs, pod: Object) -> str:
+        agent = self._agent(node)
+        if agent is None:
+            raise AttachError(f"no agent runs on node {node}")
+        return await cni.attach(agent.files.spec, agent.containers[0].name, pod, netns)
+
+    def _agent(self, node: str) -> PodRunner | None:
+        agents = (runner for runner in self.runners.values() if runner.around.node == node and role_of(runner.pod) == AGENT)
+        return next((agent for agent in agents if agent.ready), None)
 
     async def _certgen(self, pod: Object) -> str:
         try:
@@ -193,13 +214,22 @@ class Kubelet:
             self.runners.pop(uid, None)
             self._sending.pop(uid, None)
             netns = runner.around.netns
-            if netns is not None and netns is not self._host:
+            if netns is not None and netns not in self._hosts.values():
                 self.on_gone_place(netns)
+                await self._detach(runner, netns)
                 netns.close()
         if not forget and pod is not None:
             metadata = pod["metadata"]
             path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
             await self._call(self._api.delete, path, grace=0, uid=uid)
+
+    async def _detach(self, runner: PodRunner, netns: NetNs) -> None:
+        agent = self._agent(runner.around.node)
+        if runner.around.attach is not None and agent is not None:
+            try:
+                await cni.detach(agent.files.spec, agent.containers[0].name, runner.pod, netns)
+            except AttachError as error:
+                self.troubles.append(f"pod {runner.pod['metadata']['name']}: {error}")
 
     # To the API
 
@@ -266,8 +296,11 @@ class Kubelet:
             self.troubles.append(repr(task.exception()))
 
 
-def node_objects(node: Node, kubelet_address: str) -> Iterator[Object]:
-    """The Node and the CiliumNode that a joining node makes. The Hostname address is where kube-apiserver finds the kubelet."""
+def node_objects(node: Node, kubelet_address: str, *, agent: bool = False) -> Iterator[Object]:
+    """The Node that a joining node makes, and the CiliumNode, unless a real ``agent`` makes that.
+
+    The Hostname address is where kube-apiserver finds the kubelet.
+    """
     addresses = [{"type": "Hostname", "address": kubelet_address}, {"type": "InternalIP", "address": node.address}]
     resources = {"cpu": "64", "memory": "256Gi", "pods": "110"}
     yield {
@@ -295,6 +328,8 @@ def node_objects(node: Node, kubelet_address: str) -> Iterator[Object]:
             },
         },
     }
+    if agent:
+        return
     yield {
         "apiVersion": "cilium.io/v2",
         "kind": "CiliumNode",

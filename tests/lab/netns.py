@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from tests.lab.sandbox import CLONE_NEWNET, check, libc
+from tests.lab.sandbox import CLONE_NEWNET, PROC, check, libc
 
 SIOCSIFFLAGS = 0x8914
 IFF_UP = 0x1
@@ -37,6 +37,11 @@ class NetNs:
         self._handle = ready.result()
         # /proc may be that of the machine while the lab has process ids of its own: the link says which id this process has there.
         self.path = f"/proc/{os.readlink('/proc/self')}/fd/{self._handle}"
+
+    @property
+    def node_path(self) -> str:
+        """The same for processes of a node with a real agent, which see procfs of the lab's process ids (sandbox.py)."""
+        return f"{PROC}/{os.getpid()}/fd/{self._handle}"
 
     def call(self, job: Callable[[], T]) -> T:
         """Run ``job`` inside the namespace and wait for it; it must be quick (make a socket, bind it)."""

@@ -17,6 +17,7 @@ from tests.lab.profiles.charts import CHARTS
 PROFILES = tuple(CHARTS)
 AUTH_MODES = ("legacy", "migration", "cluster")
 SERVICES = ("LoadBalancer", "NodePort")
+AGENTS = ("stand-in", "real")
 KARMADA_PACES = ("quick", "default", "wide")
 """Sets of flags of Karmada's parts, see tests/lab/karmada.py: quick for tests, default without any, wide without the limit of requests."""
 TLS_METHODS = ("helm", "cronJob", "provided")
@@ -58,7 +59,8 @@ class LabOptions:
     all. ``config_enabled`` false: nobody but the tool under test owns the peer objects (values.yaml, ``clustermesh.config.enabled``).
     ``sync_delay`` seconds pass between a change of a Secret or ConfigMap and its files in the pods (a real kubelet takes up to two
     minutes). ``tls_method`` is clustermesh.apiserver.tls.auto.method, or ``provided`` for certificates that the user brought.
-    ``karmada``: a Karmada control plane beside the clusters; ``karmada_pace``: one of `KARMADA_PACES`. ``binary_version`` is Cilium's
+    ``karmada``: a Karmada control plane beside the clusters; ``karmada_pace``: one of `KARMADA_PACES`. ``agents``: real ones need root, see
+    tests/lab/agents.py. ``binary_version`` is Cilium's
     version of the clustermesh-apiserver binary; empty: as the tools report it.
     """
 
@@ -80,6 +82,7 @@ class LabOptions:
     tls_method: str | tuple[str, ...] = "helm"
     karmada: bool = False
     karmada_pace: str = "quick"
+    agents: str = "stand-in"
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -92,6 +95,12 @@ class LabOptions:
             raise OptionError(f"sync delay {self.sync_delay}: seconds, not negative")
         if self.karmada_pace not in KARMADA_PACES:
             raise OptionError(f"pace of Karmada {self.karmada_pace!r}: use one of {', '.join(KARMADA_PACES)}")
+        if self.agents not in AGENTS:
+            raise OptionError(f"agents {self.agents!r}: use one of {', '.join(AGENTS)}")
+        if self.agents == "real" and any(cluster.service != "LoadBalancer" for cluster in self.cluster_options()):
+            raise OptionError(
+                "agents real: nodes have addresses on the lab's own wire, which this machine does not reach; use LoadBalancer"
+            )
         self.cluster_options()
 
     def cluster_options(self) -> tuple[ClusterOptions, ...]:

@@ -116,8 +116,11 @@ class PodFiles:
         changed = [self._folders[name].show(files) for name, files in rendered.items()]
         return any(changed)
 
-    def write_spec(self, netns: NetNs | None, environments: Mapping[str, Mapping[str, str]]) -> None:
-        """Describe the pod to the launcher and to the lab's kubelet. ``environments``: container name to its variables."""
+    def write_spec(self, netns: NetNs | None, environments: Mapping[str, Mapping[str, str]], system: Object | None = None) -> None:
+        """Describe the pod to the launcher and to the lab's kubelet.
+
+        ``environments``: container name to its variables; ``system``: what it has of a node with a real agent (node.py).
+        """
         spec = self.pod["spec"]
         containers = {
             container["name"]: {"env": environments[container["name"]], "mounts": list(self._mounts(container))}
@@ -127,12 +130,12 @@ class PodFiles:
         binds: list[tuple[str, str, bool]] = [(str(source), path, True) for path, source in programs.items()]
         binds += [(device, device, False) for device in _DEVICES]
         binds += [
-            ("/proc", "/proc", False),
+            *([] if system else [("/proc", "/proc", False)]),
             (str(self._etc), "/etc", True),
             (str(self.folder / "etcd-config.yaml"), _ETCD_CONFIG, True),
             (str(self.world.kubeconfig), KUBECONFIG, True),
         ]
-        if self.world.trials is not None and role_of(self.pod) == AGENT:
+        if self.world.trials is not None and role_of(self.pod) == AGENT and system is None:
             binds.append((str(self.world.trials.flows), FLOWS, True))
         content = {
             "netns": netns.path if netns else None,
@@ -142,6 +145,10 @@ class PodFiles:
             "binds": binds,
             "containers": containers,
         }
+        if system is not None:  # its folders come first, since others lie in them
+            late = [("/etc/alternatives", "/etc/alternatives", True)]  # Debian's programs are links into it
+            (self._etc / "alternatives").mkdir(exist_ok=True)
+            content |= {**system, "binds": [*system["binds"], *binds, *late]}
         write_private(self.spec, marshal.dumps(content))
         entries = {name: {"exec": [*LAUNCHER, "run", str(self.spec), name, "--"], "log": str(self.log(name))} for name in containers}
         listing = {"containers": entries, "connect": [*LAUNCHER, "connect", str(self.spec)] if netns else []}

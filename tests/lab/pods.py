@@ -9,11 +9,12 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.lab import probes
 from tests.lab.netns import NetNs
+from tests.lab.node import PROGRAMS, NodeSystem
 from tests.lab.played import ADMIN, PROGRAM, etcd_changes
 from tests.lab.podfiles import AGENT, KUBECONFIG, MESH, PodFiles, PodWorld, environment, role_of
 from tests.lab.podstatus import ContainerState, pod_status
@@ -26,14 +27,22 @@ Object = dict[str, Any]
 _PROBE_EAGERLY = 0.15
 _BACK_OFF, _BACK_OFF_LIMIT = 0.5, 10.0  # a kubelet waits 10 s to 5 min
 _GRACE = 4.0
+_ATTACH_AGAIN = 0.3  # a kubelet waits longer
 _ETCD = "etcd"  # a container
+_AGENT_PROBE = Probe(9879, "/healthz")  # readinessProbe of the charts' DaemonSet (agent-health-port)
+RUN = "lab.cilium-mesh/run"
+"""Annotation of a pod whose containers' commands run as processes of this machine; other pods are played."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the kubelet gives a pod. ``publish`` takes a changed status, ``tell`` reason and text of an event; ``ready_changed`` is called
-    when the pod becomes ready or not; ``awake`` is set unless the cluster's mesh endpoint is killed. ``jobs`` does the work of pods that
-    end, by role (value of label k8s-app); it returns why it failed, "" when it did not."""
+    """What the kubelet gives a pod.
+
+    ``system``: what is below the node, if its agent is real. ``attach`` gives a pod its interface there and returns its address, and raises
+    AttachError when it cannot now. ``publish`` takes a changed status, ``tell`` reason and text of an event. ``ready_changed`` is called
+    when the pod becomes ready or not. ``awake`` is set unless the cluster's mesh endpoint is killed. ``jobs`` does the work of pods that
+    end, by role (value of label k8s-app); it returns why it failed, "" when it did not.
+    """
 
     world: PodWorld
     node: str
@@ -45,7 +54,13 @@ class Surroundings:
     tell: Callable[[PodRunner, str, str], None]
     ready_changed: Callable[[], None]
     awake: asyncio.Event
+    system: NodeSystem | None = None
+    attach: Callable[[Object], Awaitable[str]] | None = None
     jobs: Mapping[str, Callable[[Object], Awaitable[str]]] = field(default_factory=dict)
+
+
+class AttachError(RuntimeError):
+    """An agent did not give a pod its interface; a kubelet tries again."""
 
 
 class PodRunner:
@@ -55,6 +70,9 @@ class PodRunner:
         self.pod = pod
         self.around = around
         self.real = role_of(pod) == MESH
+        self._system = None if around.system is None or self.real else around.system
+        self._agent = self._system is not None and role_of(pod) == AGENT
+        self._runs = self.real or self._agent or (self._system is not None and RUN in (pod["metadata"].get("annotations") or {}))
         self.files = PodFiles(around.world, pod, around.lookup)
         self.init = [ContainerState(c["name"], c["image"], "PodInitializing") for c in pod["spec"].get("initContainers") or []]
         waiting = "PodInitializing" if self.init else "ContainerCreating"
@@ -103,7 +121,7 @@ class PodRunner:
     async def _live(self) -> None:
         self._publish()
         await self._prepare()
-        if not self.real:
+        if not self._runs:
             job = self.around.jobs.get(role_of(self.pod))
             if self.around.world.trials and is_trial(self.pod):
                 await self._try(self.around.world.trials)
@@ -128,8 +146,16 @@ class PodRunner:
             self._volumes_changed.clear()
             try:
                 self.files.project()
-                self.files.write_spec(self.around.netns, self._environments())
+                self.files.write_spec(self.around.netns, self._environments(), self._described())
+                if self.around.attach is not None:
+                    address = await self.around.attach(self.pod)
+                    self.around = replace(self.around, pod_ip=address)
+                    self.files.write_spec(self.around.netns, self._environments(), self._described())
                 break
+            except AttachError as error:
+                self._stuck(str(error), "FailedCreatePodSandBox")
+                await asyncio.sleep(_ATTACH_AGAIN)
+                continue
             except VolumeNotReadyError as error:
                 self._stuck(str(error), "FailedMount")
             except KeyError as error:
@@ -138,6 +164,11 @@ class PodRunner:
                 self._stuck(str(error.args[0]), "Failed")
             await self._volumes_changed.wait()
         self._prepared, self.waits_for = True, ""
+
+    def _described(self) -> Object | None:
+        if self._system is None:
+            return None
+        return self._system.describe_agent() if self._agent else self._system.describe_pod()
 
     def _stuck(self, why: str, reason: str) -> None:
         """A kubelet tells the reason in an event; the status of a pod whose volumes are missing says only that it is being created."""
@@ -158,7 +189,11 @@ class PodRunner:
             "status.hostIP": around.node_ip,
         }
         base = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME": metadata["name"], "HOME": "/"} | FRUGAL
-        if role_of(self.pod) == AGENT:  # what the agent itself would know
+        if self._system is not None:
+            base["PATH"] = f"{PROGRAMS}:{base['PATH']}"
+        if self._agent:
+            base |= {"K8S_NODE_NAME": around.node, "CILIUM_K8S_NAMESPACE": metadata["namespace"], "GOMAXPROCS": "2"}
+        elif role_of(self.pod) == AGENT:  # what the agent itself would know
             base |= {"LAB_CLUSTER_NAME": self._cluster_name(), "LAB_HOST_ALIASES": str(around.world.reads_host_aliases).lower()}
             base |= {"LAB_CILIUM_VERSION": around.world.profile, "LAB_KUBECONFIG": KUBECONFIG}
             base |= {"LAB_NODE_NAME": around.node}
@@ -229,7 +264,19 @@ class PodRunner:
     def _start(self, spec: Object) -> tuple[Process, tuple[str, ...]]:
         world = self.around.world
         variables = self._environments()[spec["name"]]
-        translated = translate(spec.get("args") or [], variables, world.profile, world.binary_version, kubeconfig=KUBECONFIG)
+        if not self.real:
+            argv = [*(spec.get("command") or []), *(spec.get("args") or [])]
+            if self._agent and self._system:
+                config = self.around.lookup("ConfigMap", "cilium-config") or {}
+                self._system.configure(config.get("data") or {})
+                argv.append(f"--k8s-kubeconfig-path={KUBECONFIG}")
+            process = Process(spec["name"], contained(self.files.spec, spec["name"], argv), self.files.log(spec["name"]))
+            self.processes[spec["name"]] = process
+            return process, ()
+        address = self.around.pod_ip if self.around.attach else ""
+        translated = translate(
+            spec.get("args") or [], variables, world.profile, world.binary_version, kubeconfig=KUBECONFIG, address=address
+        )
         self.changes = tuple(dict.fromkeys((*self.changes, *translated.changes)))
         argv = [*spec["command"], *translated.args]
         process = Process(spec["name"], contained(self.files.spec, spec["name"], argv), self.files.log(spec["name"]))
@@ -253,7 +300,7 @@ class PodRunner:
         while True:
             process, args = await self._start_when_possible(spec, state)
             began = asyncio.get_running_loop().time()
-            probe = readiness(args, probes.template_probe(spec), self.around.world.binary_version)
+            probe = self._probe(spec, args)
             watcher = asyncio.create_task(self._watch_readiness(spec, state, probe))
             try:
                 state.ended_with(await process.wait())
@@ -263,6 +310,12 @@ class PodRunner:
             if asyncio.get_running_loop().time() - began > 2 * _BACK_OFF_LIMIT:
                 delay = _BACK_OFF
             delay = await self._back_off(state, delay)
+
+    def _probe(self, spec: Object, args: tuple[str, ...]) -> Probe | None:
+        if self._agent:
+            return _AGENT_PROBE
+        template = probes.template_probe(spec)
+        return readiness(args, template, self.around.world.binary_version) if self.real else template
 
     async def _back_off(self, state: ContainerState, delay: float) -> float:
         """Wait before a restart; returns the next delay. After a kill the way back is free at once."""

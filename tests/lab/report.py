@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from tests.lab.supervisor import Supervisor
 
 Object = dict[str, Any]
+_PLAYED = "kubelets, load balancer, datapath; the agents' answers come from real etcd connections"
+_PLAYED_BESIDE_AGENTS = "kubelets, cilium-operator, load balancer of the mesh endpoint, flows and targets of probes"
 
 
 def status(lab: Supervisor) -> Object:
@@ -39,7 +41,7 @@ def status(lab: Supervisor) -> Object:
 def _cluster(lab: Supervisor, cluster: LabCluster, pids: dict[int, int]) -> Object:
     options = cluster.options
     runners = sorted(cluster.kubelet.runners.values(), key=lambda runner: str(runner.pod["metadata"]["name"])) if cluster.kubelet else []
-    played = ["kubelets, load balancer, datapath; the agents' answers come from real etcd connections"]
+    played = [_PLAYED_BESIDE_AGENTS if cluster.systems else _PLAYED]
     for runner in runners:
         played += [*runner.changes, *filter(None, runner.files.played.values())]
     return {
@@ -48,6 +50,7 @@ def _cluster(lab: Supervisor, cluster: LabCluster, pids: dict[int, int]) -> Obje
         "clusterId": options.cluster_id,
         "cilium": cluster.profile.version if cluster.profile else options.cilium,
         "binary": lab.binary_version,
+        "agents": "real" if cluster.systems else "stand-in",
         "kvstoremesh": options.kvstoremesh,
         "authMode": cluster.profile.mode if cluster.profile else options.auth_mode,
         "service": options.service,

@@ -11,7 +11,8 @@ are needed, and Python finds it compiled (LAUNCHER in processes.py).
 
 SPEC is a file in Python's marshal format, which needs no import: ``{"netns": path or null, "root": empty folder,
 "binds": [[source, target, readOnly], …], "dirs": [path, …], "links": [[target, path], …],
-"containers": {name: {"env": {…}, "mounts": [[source, target, readOnly], …]}}}``.
+"containers": {name: {"env": {…}, "mounts": [[source, target, readOnly], …]}}}``. On a node with a real agent it also has
+``"node": {"cgroup": path}``.
 Exit status 127: PROGRAM is not in the container; 126: the container could not be made.
 """
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWNET = 0x40000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 MS_RELATIME = 1 << 21
@@ -42,6 +44,9 @@ _KEPT = {
     os.ST_NODIRATIME: 2048,
     os.ST_RELATIME: MS_RELATIME,
 }
+
+PROC = "/.proc"
+"""Where a node's processes have procfs itself."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -86,10 +91,14 @@ def enter_network(path: str | None) -> None:
 
 def enter_root(spec: dict[str, Any], container: dict[str, Any]) -> None:
     """Make the container's root on a tmpfs of a private mount namespace (it vanishes with the process) and move into it."""
-    root = spec["root"]
+    root, node = spec["root"], spec.get("node")
+    if node:
+        enter_cgroup(node["cgroup"])
     check(libc.unshare(CLONE_NEWNS), "unshare the mount namespace")
     mount("none", "/", "none", MS_REC | MS_PRIVATE)
     mount("tmpfs", root, "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=64m")
+    if node:
+        mount_kernel(root)
     for path in spec["dirs"]:
         os.makedirs(root + path, exist_ok=True)
     for source, target, read_only in [*spec["binds"], *container["mounts"]]:
@@ -99,6 +108,34 @@ def enter_root(spec: dict[str, Any], container: dict[str, Any]) -> None:
         os.symlink(target, root + path)
     os.chroot(root)
     os.chdir("/")
+
+
+def enter_cgroup(path: str) -> None:
+    """Move this process to a cgroup, which is the root of all that it sees: an agent attaches programs there (socket load balancing)."""
+    with open(f"{path}/cgroup.procs", "w", encoding="ascii") as file:
+        file.write("0")
+    check(libc.unshare(CLONE_NEWCGROUP), "unshare the cgroup namespace")
+
+
+def mount_kernel(root: str) -> None:
+    """Mount what an agent reads of the kernel: sysfs of its network, and a /proc of the lab's process ids that names no kernel module.
+
+    A kernel without modules has no /proc/modules, and agents of 1.15 end there ("failed to retrieve loaded modules names",
+    pkg/datapath/linux/modules/modules_linux.go). So /proc is a folder of links into the real one.
+    """
+    for path, kind in (("/sys", "sysfs"), (PROC, "proc")):
+        os.makedirs(root + path)
+        mount(kind, root + path, kind, MS_NOSUID | MS_NODEV)
+    for name in os.listdir(f"{root}{PROC}/sys"):
+        if name != "net":  # which is that of the network namespace; agents write to others too (pkg/datapath/loader/base.go)
+            bind(f"{root}{PROC}/sys/{name}", f"{root}{PROC}/sys/{name}", True)
+    os.makedirs(f"{root}/proc")
+    for name in os.listdir(root + PROC):
+        if not name.isdigit() and name != "modules":
+            os.symlink(f"{PROC}/{name}", f"{root}/proc/{name}")
+    os.symlink(f"{PROC}/{os.getpid()}", f"{root}/proc/{os.getpid()}")  # libraries find their network namespace by it
+    with open(f"{root}/proc/modules", "x", encoding="ascii"):
+        pass
 
 
 def die_with_parent() -> None:

@@ -22,12 +22,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.lab import addresses, control, controlplane, pki, profiles, report
-from tests.lab.cluster import LabCluster
+from tests.lab import addresses, agents, cgroups, control, controlplane, pki, profiles, report
+from tests.lab.cluster import LabCluster, node_names
 from tests.lab.control import LabError
+from tests.lab.fabric import Closed, Fabric, FabricError
 from tests.lab.hub import Hub
 from tests.lab.karmada import Karmada
-from tests.lab.options import CONTROLLER, LabOptions
+from tests.lab.node import NodeSystem
+from tests.lab.options import CONTROLLER, ClusterOptions, LabOptions
 from tests.lab.processes import FRUGAL, Process, plain
 from tests.lab.tools import crds_for_profile
 
@@ -50,6 +52,7 @@ class Supervisor:
         self._news = asyncio.Condition()
         self._etcd: Process | None = None
         self.karmada: Karmada | None = None
+        self.fabric: Fabric | None = None
         self._executor = ThreadPoolExecutor(24, thread_name_prefix="lab")
 
     async def run(self, owner: int) -> int:
@@ -93,6 +96,8 @@ class Supervisor:
         await self._say(f"lab network 127.{self.lab}.0.0/16, {self.options.clusters} clusters, clustermesh-apiserver {self.binary_version}")
         shared = profiles.make_ca() if self.options.ca == "shared" else None
         etcd = await self._start_etcd()
+        if self.options.agents == "real":
+            self.fabric = await loop.run_in_executor(None, Fabric)
         kubeconfigs = self.folder / "kubeconfigs"
         kubeconfigs.mkdir()
         for options in self.options.cluster_options():
@@ -101,7 +106,8 @@ class Supervisor:
             files = await loop.run_in_executor(
                 None, controlplane.make_files, folder, kubeconfigs / f"{options.name}.yaml", options.name, place
             )
-            self.clusters[options.name] = LabCluster(options, place, files, self.tools, self.hub, self._executor)
+            systems = await loop.run_in_executor(None, self._make_nodes, options, place) if self.fabric else []
+            self.clusters[options.name] = LabCluster(options, place, files, self.tools, self.hub, self._executor, systems)
         self._write_merged_kubeconfig()
         if self.options.karmada:
             make = partial(Karmada, self.folder / "karmada", self.folder / "karmada.yaml", self.lab, self.tools, self._executor)
@@ -117,6 +123,18 @@ class Supervisor:
                 group.create_task(self._start_karmada(self.karmada, etcd))
         self.state = "ready"
         await self._say("all clusters are ready")
+
+    def _make_nodes(self, options: ClusterOptions, place: addresses.ClusterAddresses) -> list[NodeSystem]:
+        root, clang = cgroups.machine_root(), agents.compiler()
+        assert self.fabric and root and clang, "agents.require() was not called"
+        made = []
+        for number, name in enumerate(node_names(options)):
+            folder = self.folder / "clusters" / options.name / "nodes" / name
+            cgroup = cgroups.folder_of(root, self.folder) / name
+            node = NodeSystem(name, folder, cgroup, sources=self.tools[agents.SOURCES], compiler=clang)
+            made.append(node)
+            node.join(self.fabric, place.wire(number))
+        return made
 
     async def _start_cluster(self, cluster: LabCluster, etcd: str, shared: profiles.CaPair | None, crds: list[dict[str, Any]]) -> None:
         await cluster.start(etcd, shared, crds, self.binary_version, self.options.sync_delay)
@@ -161,6 +179,8 @@ class Supervisor:
                 traceback.print_exception(result)
         if self.karmada:
             await self.karmada.stop()
+        if self.fabric:
+            self.fabric.close()
         if self._etcd:
             self._etcd.kill()
             await self._etcd.wait()
@@ -180,7 +200,7 @@ class Supervisor:
             return
         try:
             yield {"result": await self._obey(verb, args)}
-        except (LabError, profiles.HelmRefused, ValueError) as error:
+        except (LabError, FabricError, profiles.HelmRefused, ValueError) as error:
             yield {"error": str(error)}
 
     async def _follow_start(self) -> AsyncIterator[dict[str, Any]]:
@@ -208,7 +228,9 @@ class Supervisor:
         if self.state != "ready":
             raise LabError(f"the lab is {self.state}; wait for `up`")
         if verb in ("cut", "heal", "freeze", "slow", "block"):
-            return self._fault(verb, args)
+            said = self._fault(verb, args)
+            await self._close_ports()
+            return said
         if verb == "reset":
             return await self._reset()
         if verb == "karmada":
@@ -253,6 +275,20 @@ class Supervisor:
                 self.hub.heal(*pair)
         return f"{verb}: " + ", ".join(f"{pair[0]} -> {pair[1]}" for pair in pairs)
 
+    async def _close_ports(self) -> None:
+        """Bring the nodes' wire to what the links say is blocked; stand-ins ask the hub."""
+        if self.fabric is None:
+            return
+        wanted = [
+            Closed(system.netns, node.address, port)
+            for link in self.hub.links.values()
+            for port in link.blocked
+            if link.source != CONTROLLER
+            for system in self.clusters[link.target].systems.values()
+            for node in self.clusters[link.source].nodes
+        ]
+        await asyncio.get_running_loop().run_in_executor(self._executor, self.fabric.close_ports, wanted)
+
     async def _karmada(self, act: str, part: str) -> str:
         if self.karmada is None:
             raise LabError("this lab has no Karmada; start one with `up --karmada`")
@@ -272,6 +308,7 @@ class Supervisor:
             self.hub.heal(*link)
         for cluster in self.clusters.values():
             cluster.reset()
+        await self._close_ports()
         return "no fault is left; objects are as they are"
 
     def _cluster(self, name: str) -> LabCluster:

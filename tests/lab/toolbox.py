@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.lab import tools
+from tests.lab import agents, tools
 from tests.lab.control import LabError
 from tests.lab.options import LabOptions
 from tests.lab.translate import version_from_help, why_not_together
@@ -35,7 +35,12 @@ def resolve(options: LabOptions, given: Mapping[str, Path] | None = None, *, pro
     if version and MESH not in paths:
         chosen = tools.clustermesh_binary(version, progress=progress)
         paths[MESH], version = chosen.path, chosen.version or version
-    wanted = [name for name in (*PROGRAMS, *(tools.KARMADA if options.karmada else ())) if name not in paths]
+    if options.agents == "real":
+        agents.require()
+        if agents.SOURCES not in paths:
+            paths[agents.SOURCES] = tools.cilium_module(tools.CILIUM).fetch(progress) / "bpf"
+    more = (*(tools.KARMADA if options.karmada else ()), *(tools.AGENT if options.agents == "real" else ()))
+    wanted = [name for name in (*PROGRAMS, *more) if name not in paths]
     found = tools.ensure(wanted, progress=progress)
     paths |= {name: found.path(name) for name in wanted}
     if not version:

@@ -53,6 +53,8 @@ _TELLTALES: tuple[tuple[str, str], ...] = (
 _OWN_USER_SINCE: Version = (1, 17)
 """From here on agents have a certificate of their own toward their kvstoremesh, and `remote` may not read its cache any more."""
 
+_URL = re.compile(r"(\w+:)//(\[[^\]]*\]|[^/:,]+)([^,]*)")
+_EVERYWHERE = ("0.0.0.0", "::")
 _REFERENCE = re.compile(r"\$(\$)?\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 
 
@@ -106,15 +108,18 @@ def expand(text: str, env: Mapping[str, str]) -> str:
     return _REFERENCE.sub(lambda match: match[0][1:] if match[1] else env.get(match[2], match[0]), text)
 
 
-def translate(args: Sequence[str], env: Mapping[str, str], profile: str, binary_version: str, *, kubeconfig: str = "") -> Translated:
+def translate(
+    args: Sequence[str], env: Mapping[str, str], profile: str, binary_version: str, *, kubeconfig: str = "", address: str = ""
+) -> Translated:
     """Arguments of a container of the Deployment, expanded and fit for the binary.
 
     ``args``: as in the pod template. ``profile``: version of the chart that wrote them. ``kubeconfig``: path given to `clustermesh`, which
-    has no ServiceAccount token here. etcd's arguments are recognised by having no subcommand. Raises ValueError for versions that are none.
+    has no ServiceAccount token here. ``address``: the pod's, if it is on an interface of the pod. etcd's arguments are recognised by having
+    no subcommand. Raises ValueError for versions that are none.
     """
     expanded = [expand(arg, env) for arg in args]
     if not expanded or expanded[0].startswith("-"):
-        return _translate_etcd(expanded)
+        return _translate_etcd(expanded, address)
     command, flags = expanded[0], expanded[1:]
     have = parse_version(binary_version)
     kept: list[str] = []
@@ -144,22 +149,24 @@ def _fit(command: str, flag: str, have: Version) -> tuple[str, str]:
     return flag, ""
 
 
-def _translate_etcd(args: Sequence[str]) -> Translated:
+def _translate_etcd(args: Sequence[str], address: str) -> Translated:
     # A pod's network namespace holds, besides etcd, the lab's relays on 127.L.C.x:2379. A wildcard listener would swallow those ports, so
-    # etcd listens on 127.0.0.1 alone; relays and probes reach it there. For the same reason a listener on the pod's own address is left
-    # out: that address is on no interface here. IPv6 is not carried by the lab.
+    # etcd listens on 127.0.0.1, where relays and probes reach it, and on the pod's own address if a real agent has put that on an
+    # interface. IPv6 is not carried by the lab.
     kept: list[str] = []
     for arg in args:
         name, equals, value = arg.partition("=")
         if name in ("--listen-client-urls", "--listen-metrics-urls", "--advertise-client-urls"):
-            urls = dict.fromkeys(re.sub(r"//(\[[^\]]*\]|[^/:]+)", _local_host, url) for url in value.split(","))
-            arg = name + equals + ",".join(urls)
+            urls = [f"{scheme}//{host}{rest}" for scheme, found, rest in _URL.findall(value) for host in _hosts(found.strip("[]"), address)]
+            arg = name + equals + ",".join(dict.fromkeys(urls))
         kept.append(arg)
     return Translated(tuple(kept))
 
 
-def _local_host(match: re.Match[str]) -> str:
-    return "//localhost" if match[1] == "localhost" else "//127.0.0.1"
+def _hosts(host: str, address: str) -> tuple[str, ...]:
+    if host in ("localhost", address):
+        return (host,)
+    return ("127.0.0.1", address) if address and host in _EVERYWHERE else ("127.0.0.1",)
 
 
 def readiness(args: Sequence[str], template: Probe | None, binary_version: str) -> Probe | None:

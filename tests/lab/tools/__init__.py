@@ -10,14 +10,16 @@
 
 from __future__ import annotations
 
-from tests.lab.tools.catalogue import ALL, HELM, KARMADA, KCP, PROMTOOL
-from tests.lab.tools.crds import cilium_crds, crds_for_profile
+from tests.lab.tools.catalogue import AGENT, ALL, CILIUM, HELM, KARMADA, KCP, PROMTOOL
+from tests.lab.tools.crds import cilium_crds, cilium_module, crds_for_profile
 from tests.lab.tools.errors import ToolUnavailable
 from tests.lab.tools.provide import Tools, clustermesh_binary, ensure
 from tests.lab.tools.search import Found
 
 __all__ = [
+    "AGENT",
     "ALL",
+    "CILIUM",
     "HELM",
     "KARMADA",
     "KCP",
@@ -26,6 +28,7 @@ __all__ = [
     "ToolUnavailable",
     "Tools",
     "cilium_crds",
+    "cilium_module",
     "clustermesh_binary",
     "crds_for_profile",
     "ensure",

@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.lab.tools import ALL, HELM, KARMADA, KCP, PROMTOOL, ToolUnavailable, ensure
+from tests.lab.tools import AGENT, ALL, HELM, KARMADA, KCP, PROMTOOL, ToolUnavailable, ensure
 from tests.lab.tools.cache import cache_root
 from tests.lab.tools.catalogue import CILIUM, CILIUM_CRDS, FAMILIES, TOOLS
 from tests.lab.tools.crds import SUMS, cilium_crds
@@ -26,7 +26,10 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.tools", description="The programs that the lab runs.")
     commands = parser.add_subparsers(dest="command", required=True)
     build = commands.add_parser("build", help="find or build them, and fetch the CRDs of Cilium and Karmada")
-    programs = f"of {', '.join(ALL)} (all of these when none is given), {HELM}, {PROMTOOL}; karmada: its four; {DEEP}: all"
+    programs = (
+        f"of {', '.join(ALL)} (all of these when none is given), {HELM}, {PROMTOOL}; karmada: its four; agent: those of real agents; "
+        f"{DEEP}: all"
+    )
     build.add_argument("names", nargs="*", metavar="NAME", help=programs)
     commands.add_parser("where", help="say where each of them is; builds nothing")
     again = commands.add_parser("refresh", help="write go.mod and go.sum anew from the versions in catalogue.py")
@@ -55,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _build(names: list[str], progress: Progress) -> None:
-    several = {"karmada": KARMADA, DEEP: (*ALL, HELM, PROMTOOL, *KARMADA)}
+    several = {"karmada": KARMADA, "agent": AGENT, DEEP: (*ALL, HELM, PROMTOOL, *KARMADA, *AGENT)}
     if unknown := [name for name in names if name not in (*several, *TOOLS, KCP)]:
         raise ToolUnavailable(f"There is no program {unknown[0]!r} to build: there are {', '.join((*TOOLS, KCP, *several))}.")
     wanted = [tool for name in names for tool in several.get(name, (name,))]
@@ -73,8 +76,8 @@ def _build(names: list[str], progress: Progress) -> None:
 
 
 def _where(progress: Progress) -> int:
-    found = look((*ALL, HELM, PROMTOOL, *KARMADA, KCP), progress)
-    for name in (*ALL, HELM, PROMTOOL, *KARMADA, KCP):
+    found = look((*ALL, HELM, PROMTOOL, *KARMADA, *AGENT, KCP), progress)
+    for name in (*ALL, HELM, PROMTOOL, *KARMADA, *AGENT, KCP):
         print(_row(name, found[name]) if name in found else f"{name:<24} {'missing':<15}")
     print(f"{'cache':<24} {'':<15} {cache_root()}")
     return 0 if set(ALL) <= set(found) else 1

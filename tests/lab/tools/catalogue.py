@@ -64,7 +64,8 @@ class Tool:
 
     @property
     def link_flags(self) -> str:
-        return " ".join([*self.ldflags, *(f"-X {name}={value}" for name, value in self.version_variables.items())])
+        values = [f"{name}={value}" for name, value in self.version_variables.items()]
+        return " ".join([*self.ldflags, *(f"-X '{value}'" if " " in value else f"-X {value}" for value in values)])
 
 
 KUBE_FAMILY = Family("kube", KUBERNETES)
@@ -73,7 +74,8 @@ CILIUM_FAMILY = Family("cilium", CILIUM)
 HELM_FAMILY = Family("helm", HELM_VERSION)
 KARMADA_FAMILY = Family("karmada", KARMADA_VERSION)  # pins Kubernetes libraries of its own
 PROMETHEUS_FAMILY = Family("prometheus", PROMETHEUS)
-FAMILIES = (KUBE_FAMILY, ETCD_FAMILY, CILIUM_FAMILY, HELM_FAMILY, KARMADA_FAMILY, PROMETHEUS_FAMILY)
+AGENT_FAMILY = Family("agent", CILIUM)  # apart from CILIUM_FAMILY, so that a lab without agents builds nothing anew for them
+FAMILIES = (KUBE_FAMILY, ETCD_FAMILY, CILIUM_FAMILY, AGENT_FAMILY, HELM_FAMILY, KARMADA_FAMILY, PROMETHEUS_FAMILY)
 
 
 def _kube_version() -> dict[str, str]:
@@ -156,10 +158,34 @@ _KARMADA = (
     _karmada("webhook", 0.2),
     _karmada("scheduler", 0.3),
 )
-TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*_TOOLS, _HELM, _PROMTOOL, *_KARMADA)}
+
+
+_UNKNOWN = "unknown 1970-01-01T00:00:00+00:00"
+"""Commit and time that `cilium version` shows beside the version; without them it shows none at all (pkg/version: FromString)."""
+
+
+def _agent(name: str, package: str, minutes: float) -> Tool:
+    return Tool(
+        name=name,
+        family=AGENT_FAMILY,
+        package=f"github.com/cilium/cilium/{package}",
+        minutes=minutes,
+        version_variables={"github.com/cilium/cilium/pkg/version.ciliumVersion": f"{CILIUM} {_UNKNOWN}"},
+    )
+
+
+_AGENT = (
+    _agent("cilium-agent", "daemon", 6),
+    _agent("cilium-dbg", "cilium-dbg", 1.5),
+    _agent("cilium-health", "cilium-health", 0.3),
+    _agent("cilium-health-responder", "cilium-health/responder", 0.1),
+    _agent("cilium-cni", "plugins/cilium-cni", 0.3),
+)
+TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*_TOOLS, _HELM, _PROMTOOL, *_KARMADA, *_AGENT)}
 
 ALL = tuple(tool.name for tool in _TOOLS)
 HELM = _HELM.name  # for tests of the chart alone; no lab needs it
 PROMTOOL = _PROMTOOL.name  # for tests of the alert rules alone
 KARMADA = tuple(tool.name for tool in _KARMADA)  # for labs with a fleet
+AGENT = tuple(tool.name for tool in _AGENT)  # for labs with real agents
 KCP = "kcp"  # only ever looked up: its release is a binary, its modules cannot be built through the proxy

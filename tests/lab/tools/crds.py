@@ -54,6 +54,10 @@ class CrdModule:
             progress = progress or console()
             with cache.exclusive("crds", progress):
                 if not place.is_file():
+                    progress(
+                        f"Fetching the CRDs of {self.title} {self.version} from its Go module (once; usually under a minute). "
+                        f"They are kept in {cache.cache_root()}"
+                    )
                     _store(place, parse_folder(self.fetch(progress) / self.folder))
         objects: list[dict[str, Any]] = json.loads(place.read_text())
         return objects
@@ -65,10 +69,6 @@ class CrdModule:
         """
         progress = progress or console()
         go, release = golang.provide_go(progress), f"{self.path} v{self.version}"
-        progress(
-            f"Fetching the CRDs of {self.title} {self.version} from its Go module (once; usually under a minute). "
-            f"They are kept in {cache.cache_root()}"
-        )
         with tempfile.TemporaryDirectory() as empty:  # outside any module, so that no go.mod has a say
             answer = run_long(
                 [go.program, "mod", "download", "-json", f"{self.path}@v{self.version}"],
@@ -87,6 +87,11 @@ class CrdModule:
 
 def cilium_crds(version: str, *, progress: Progress | None = None) -> list[dict[str, Any]]:
     """Return the CRDs of a Cilium release ("1.20.2"), as `CrdModule.read` does."""
+    return cilium_module(version).read(progress)
+
+
+def cilium_module(version: str) -> CrdModule:
+    """Return the Go module of a Cilium release. Its folder ``bpf`` has what agents compile."""
     return CrdModule(
         title="Cilium",
         path=MODULE,
@@ -94,7 +99,7 @@ def cilium_crds(version: str, *, progress: Progress | None = None) -> list[dict[
         version=version,
         checksum=SUMS.get(version, ""),
         stored=f"crds-cilium-{version}.json",
-    ).read(progress)
+    )
 
 
 def crds_for_profile(profile: str, *, progress: Progress | None = None) -> list[dict[str, Any]]:

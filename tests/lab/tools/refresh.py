@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.lab.tools.cache import BUILD_ENVIRONMENT
 from tests.lab.tools.catalogue import (
+    AGENT_FAMILY,
     CILIUM_FAMILY,
     ETCD_FAMILY,
     FAMILIES,
@@ -72,7 +73,7 @@ def _text(family: Family, go: Go, progress: Progress) -> str:
     elif family == ETCD_FAMILY:
         upstream = "go.etcd.io/etcd/server/v3"
         requires = dict.fromkeys((upstream, "go.etcd.io/etcd/etcdctl/v3", "go.etcd.io/etcd/client/v3"), version)
-    elif family == CILIUM_FAMILY:
+    elif family in (CILIUM_FAMILY, AGENT_FAMILY):
         upstream = "github.com/cilium/cilium"
         requires, replaces = {upstream: version}, CILIUM_REPLACES
     elif family == HELM_FAMILY:

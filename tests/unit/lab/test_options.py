@@ -38,6 +38,8 @@ def test_options_survive_the_way_to_the_supervisor() -> None:
     ("wrong", "named"),
     [
         ({"cilium": "1.15"}, "1.15"),
+        ({"agents": "fake"}, "stand-in, real"),
+        ({"agents": "real", "service": "NodePort"}, "LoadBalancer"),
         ({"clusters": 0}, "clusters 0"),
         ({"names": ("a", "b", "c")}, "names: 3 values for 2 clusters"),
         ({"names": ("a", "a")}, "name of its own"),

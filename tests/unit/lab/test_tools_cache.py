@@ -149,6 +149,7 @@ def test_a_wrapper_module_names_the_programs_and_versions_of_the_catalogue(famil
         "kube": "k8s.io/kubernetes",
         "etcd": "go.etcd.io/etcd/server/v3",
         "cilium": "github.com/cilium/cilium",
+        "agent": "github.com/cilium/cilium",
         "helm": "helm.sh/helm/v4",
         "karmada": "github.com/karmada-io/karmada",
         "prometheus": "github.com/prometheus/prometheus",
