@@ -53,9 +53,10 @@ async def _call(command: str, agent: Path, container: str, pod: Object, netns: N
     try:
         said, errors = await asyncio.wait_for(process.communicate(_CONFIGURATION), _LIMIT)
     except TimeoutError:
-        process.kill()
-        await process.wait()
         raise AttachError(f"cilium-cni {command} gave no answer within {_LIMIT:g} s") from None
+    finally:  # also when the pod ends meanwhile
+        if process.returncode is None:
+            process.kill()
     if process.returncode:
         raise AttachError(f"cilium-cni {command}: {(said or errors).decode(errors='replace').strip()[-400:]}")
     return said

@@ -141,16 +141,17 @@ class PodRunner:
             self.troubles.append(f"pod {self.pod['metadata']['name']}: {task.exception()!r}")
 
     async def _prepare(self) -> None:
-        """Wait until the volumes and variables can be made, then make them."""
+        """Wait until the volumes, the interface and the variables can be made, then make them."""
+        attached = False
         while True:
             self._volumes_changed.clear()
             try:
                 self.files.project()
+                if self.around.attach is not None and not attached:
+                    self.around = replace(self.around, pod_ip=await self.around.attach(self.pod))
+                    attached = True
+                    self.files.project()  # of what has changed meanwhile nothing tells again
                 self.files.write_spec(self.around.netns, self._environments(), self._described())
-                if self.around.attach is not None:
-                    address = await self.around.attach(self.pod)
-                    self.around = replace(self.around, pod_ip=address)
-                    self.files.write_spec(self.around.netns, self._environments(), self._described())
                 break
             except AttachError as error:
                 self._stuck(str(error), "FailedCreatePodSandBox")
