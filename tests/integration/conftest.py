@@ -12,8 +12,9 @@ import pytest
 from tests.integration import labs
 from tests.integration import operator_lab as operator_labs
 from tests.integration.mesh_lab import MeshLab
+from tests.lab import agents
 from tests.lab.options import LabOptions
-from tests.lab.tools import KARMADA, ToolUnavailable, ensure
+from tests.lab.tools import AGENT, KARMADA, ToolUnavailable, ensure
 from tests.lab.tools.provide import look
 from tests.testing import gate, group_weights, shard
 
@@ -66,6 +67,13 @@ def karmada_programs() -> None:
     missing = set(KARMADA) - look(KARMADA, print).keys()
     if missing:
         pytest.skip(f"no Karmada: {', '.join(sorted(missing))} missing (python -m tests.lab.tools build karmada)")
+
+
+@pytest.fixture(scope="session")
+def real_agents(servers: None) -> None:
+    """Cilium's programs, which only the deep run builds, on a machine that can run them."""
+    if lacks := [*agents.missing(), *sorted(set(AGENT) - look(AGENT, print).keys())]:
+        pytest.skip(f"no real agents: {', '.join(lacks)} missing (docs/lab.md#real-agents)")
 
 
 @pytest.fixture

@@ -19,97 +19,37 @@ from typing import Any, Final
 import pytest
 
 from tests.integration.labs import unused_name
-from tests.integration.mesh_lab import NAMESPACE, MeshLab
-from tests.lab import agents, cgroups, launch, workloads
+from tests.integration.mesh_lab import MeshLab
+from tests.integration.real_mesh import CLIENT, REFUSED, SPACE, TEXTS, WEB, agent, answers, furnish, services
+from tests.lab import cgroups, launch, workloads
 from tests.lab.options import LabOptions
-from tests.lab.pods import RUN
 from tests.lab.sandbox import libc
-from tests.lab.tools import AGENT
-from tests.lab.tools.provide import look
 from tests.testing.waiting import equals, wait_for
 
-SPACE: Final = "default"
-WEB: Final = f"/apis/apps/v1/namespaces/{SPACE}/deployments/web"
-TEXTS: Final = {"c1": "hello from c1", "c2": "hello from c2"}
-REFUSED: Final = "refused"
-CLIENT: Final = "client"
 Paths = tuple[bool | None, bool | None]
 BOTH: Final[Paths] = (True, True)
-PORTS: Final[dict[str, Paths]] = {"tcp/4240": (False, True), "udp/8472": (True, False)}
-"""What still passes to a node, at its address and through the tunnel, when a port of it is blocked."""
+PORTS: Final[dict[str, tuple[Paths, str, str, str]]] = {
+    "tcp/4240": ((False, True), "HealthPortBlocked", "CM-NET-09", "TCP 4240"),
+    "udp/8472": ((True, False), "PodNetworkBlocked", "CM-NET-08", "UDP 8472 (vxlan)"),
+}
+"""What still passes to a node, at its address and through the tunnel, when a port of it is blocked; and what is said of it."""
+ASKED: Final[dict[str, Any]] = {
+    "cilium_mesh_from": {"cluster": "c1", "namespace": SPACE, "name": CLIENT},
+    "cilium_mesh_to": {"namespace": SPACE, "service": "web"},
+    "cilium_mesh_port": "http",
+}
 
 _BPF: Final = {"x86_64": 321, "aarch64": 280}  # numbers of bpf(2)
 _PROG_QUERY: Final = 16
 _ATTACH_TYPES: Final = 40
 
 
-@pytest.fixture(scope="session")
-def real_agents(servers: None) -> None:
-    """Cilium's programs, which only the deep run builds, on a machine that can run them."""
-    if lacks := [*agents.missing(), *sorted(set(AGENT) - look(AGENT, print).keys())]:
-        pytest.skip(f"no real agents: {', '.join(lacks)} missing (docs/lab.md#real-agents)")
-
-
 @pytest.fixture(scope="module")
 def mesh(real_agents: None) -> Iterator[MeshLab]:
     """Two clusters that the playbook connected, c2 without kvstoremesh; a global Service with a server in each, and a client."""
     with MeshLab(LabOptions(name=unused_name(), clusters=2, agents="real", kvstoremesh=(True, False))) as lab:
-        for cluster in lab.names:
-            for body in (deployment(cluster), SERVICE, workloads.pod(CLIENT, {"app": CLIENT}, workloads.PAUSE)):
-                lab.api(cluster).create(body)
-        run = lab.play("connect")
-        assert run.rc == 0, run.output
-        run = services(lab)
-        assert run.rc == 0, run.output
-        for cluster in lab.names:
-            workloads.wait_ready(lab.api(cluster), SPACE, CLIENT)
-            wait_for(partial(answers, lab, cluster), equals(set(TEXTS.values())), what=f"both clusters answer to {cluster}")
+        furnish(lab)
         yield lab
-
-
-def deployment(cluster: str) -> dict[str, Any]:
-    labels = {"app": "web"}
-    container = workloads.pod("web", labels, ["serve", TEXTS[cluster]])["spec"]["containers"][0]
-    template = {
-        "metadata": {"labels": labels, "annotations": {RUN: "true"}},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1},
-    }
-    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": SPACE}, "spec": spec}
-
-
-SERVICE: Final[dict[str, Any]] = {
-    "apiVersion": "v1",
-    "kind": "Service",
-    "metadata": {"name": "web", "namespace": SPACE},
-    "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]},
-}
-
-
-def services(lab: MeshLab, **more: Any) -> Any:
-    return lab.play(
-        "services", mesh={**lab.mesh(), "globalServices": [{"name": "web", "selector": {"namespace": SPACE, "name": "web"}, **more}]}
-    )
-
-
-def ask(lab: MeshLab, cluster: str) -> str:
-    """One request of the client to the Service: who answered, or `REFUSED`."""
-    handle = lab.lab.clusters[cluster]
-    answer = workloads.curl(handle.api, handle.kubeconfig, SPACE, CLIENT, "http://web/", seconds=1)
-    return answer.text.strip() if answer.code == 0 else REFUSED
-
-
-def answers(lab: MeshLab, cluster: str, count: int = 8) -> set[str]:
-    return {ask(lab, cluster) for _ in range(count)}
-
-
-def agent(lab: MeshLab, cluster: str, *command: str) -> str:
-    """What a command in the agent's container prints."""
-    handle = lab.lab.clusters[cluster]
-    (pod,) = handle.api.list(f"/api/v1/namespaces/{NAMESPACE}/pods", label_selector="k8s-app=cilium")
-    answer = workloads.execute(handle.kubeconfig, NAMESPACE, pod["metadata"]["name"], command, limit=90)
-    assert answer.code == 0, answer.errors
-    return answer.text
 
 
 def test_the_mesh_is_connected_and_the_agents_say_so_themselves(mesh: MeshLab) -> None:
@@ -164,22 +104,73 @@ def test_compiled_intents_admit_and_refuse_the_client_in_both_clusters(mesh: Mes
 def test_nodes_reach_each_other_until_a_port_is_blocked(mesh: MeshLab) -> None:
     def reached() -> Paths:
         """Whether c1 reaches cilium-health on the node of c2, at its address and through the tunnel; None while there is no answer yet."""
-        # A probe that meets silence outlasts the patience of the command, and its result is stored all the same.
-        script = "cilium-health status --probe >/dev/null 2>&1; cilium-health status -o json"
-        nodes = {node["name"]: node for node in json.loads(agent(mesh, "c1", "sh", "-c", script))["nodes"]}
-        peer = nodes["c2/c2-node1"]
-        paths = (peer["host"]["primary-address"], peer["health-endpoint"]["primary-address"])
+        nodes = json.loads(agent(mesh, "c1", "cilium-health", "status", "-o", "json"))["nodes"] or []
+        peer = next((node for node in nodes if node["name"] == "c2/c2-node1"), None)
+        paths = (peer["host"]["primary-address"], peer["health-endpoint"]["primary-address"]) if peer else ({}, {})
         address, tunnel = (not path["http"].get("status") if "http" in path else None for path in paths)
         return address, tunnel
 
+    def said() -> tuple[str, str]:
+        """Status and reason of condition NodesReachable, as the playbook has them from the agents of both clusters."""
+        run = mesh.play("status")
+        found = next(row for row in run.result["status"]["binding"]["conditions"] if row["type"] == "NodesReachable")
+        return found["status"], found["reason"]
+
     wait_for(reached, equals(BOTH), what="the nodes reach each other")
-    for port, left in PORTS.items():
+    wait_for(said, equals(("True", "NodesReached")), what="status says so")
+    for port, (left, reason, code, text) in PORTS.items():
         mesh.lab.block("c1", "c2", port)
         try:
             wait_for(reached, equals(left), what=f"{port} does not pass")
+            wait_for(said, equals(("False", reason)), what=f"status says so of {port}")
+            status = mesh.play("status")
+            assert code in status.finding_codes() and text in status.output, status.output
+            explained = mesh.play("explain", **ASKED)
+            network = {hop["verdict"] for hop in explained.result["explanation"]["hops"] if hop["hop"] == "network"}
+            assert network == {"skipped", "broken" if code == "CM-NET-08" else "ok"}, explained.output  # skipped within c1
         finally:
             mesh.lab.heal("c1", "c2")
         wait_for(reached, equals(BOTH), what=f"{port} passes again")
+    wait_for(said, equals(("True", "NodesReached")), what="status says that all pass")
+
+
+def test_explain_finds_nothing_in_the_way_of_a_client_that_is_answered(mesh: MeshLab) -> None:
+    def hops() -> set[str]:
+        run = mesh.play("explain", **ASKED)
+        return {hop["verdict"] for hop in run.result["explanation"]["hops"]}
+
+    wait_for(hops, equals({"ok", "skipped"}), what="all hops are known to be well")
+    assert answers(mesh, "c1") == set(TEXTS.values())
+
+
+@pytest.mark.parametrize("method", ["job", "hubble"])
+def test_a_probe_proves_an_allow_and_a_deny_by_what_packets_did(mesh: MeshLab, method: str) -> None:
+    def probed(action: str) -> dict[str, Any]:
+        """The probe's result of one intent from the client of c1 to the servers of c2, which is all there is."""
+        intent = {
+            "name": "probed",
+            "action": action,
+            "source": {"namespace": SPACE, "name": CLIENT, "clusters": ["c1"]},
+            "destination": {"namespace": SPACE, "name": "web", "clusters": ["c2"]},
+            "ports": [{"protocol": "TCP", "port": 8080}],
+            "probe": {"enabled": True, "method": method, "image": "registry.example/busybox:1.36"},
+        }
+        run = mesh.play("policies", mesh={**mesh.mesh(), "connectivityIntents": [intent]})
+        (row,) = run.result["status"]["connectivityIntents"]
+        if method == "hubble":
+            answers(mesh, "c1")  # flows for the next run
+        return dict(row["probeStatus"])
+
+    try:
+        for action in ("Allow", "Deny"):
+            status = wait_for(
+                partial(probed, action), lambda found: found["result"] == "proven", what=f"the {action} is proven by {method}"
+            )
+            assert status["success"] is True
+            if method == "hubble" or action == "Deny":
+                assert any("TCP 8080" in line for line in status["evidence"]), status
+    finally:
+        mesh.play("policies", mesh={**mesh.mesh(), "connectivityIntents": []})
 
 
 def test_nothing_of_a_node_or_a_pod_leaves_the_machine(mesh: MeshLab) -> None:

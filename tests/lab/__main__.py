@@ -25,6 +25,7 @@ from tests.lab.options import (
     PROFILES,
     SERVICES,
     TLS_METHODS,
+    USUAL,
     LabOptions,
     OptionError,
     parse_list,
@@ -141,7 +142,8 @@ def _add_up(verbs: Any, parent: argparse.ArgumentParser) -> None:
     )
     up.add_argument("--clusters", type=int, metavar="N", help="default: 2, or as many as --names")
     up.add_argument("--names", default="", metavar="VALUES", help="names of contexts and Cilium clusters (default: c1,c2,…)")
-    up.add_argument("--cilium", default="1.18", metavar="VALUES", help=f"{PROFILES[0]} to {PROFILES[-1]} (default: 1.18)")
+    usual = f"default: {USUAL['stand-in']}, with real agents {USUAL['real']}"
+    up.add_argument("--cilium", default="", metavar="VALUES", help=f"{PROFILES[0]} to {PROFILES[-1]} ({usual})")
     up.add_argument("--kvstoremesh", default="on", metavar="VALUES", help="on or off (default: on)")
     up.add_argument("--auth-mode", default="", metavar="VALUES", help=f"{', '.join(AUTH_MODES)} (default: as that version's chart)")
     up.add_argument("--service", default="LoadBalancer", metavar="VALUES", help=f"{' or '.join(SERVICES)} (default: LoadBalancer)")
@@ -182,7 +184,7 @@ def _options(args: argparse.Namespace) -> LabOptions:
         name=args.name,
         clusters=args.clusters or len(names) or 2,
         names=names,
-        cilium=parse_list(args.cilium),
+        cilium=parse_list(args.cilium) or "",
         kvstoremesh=parse_switches(parse_list(args.kvstoremesh), "kvstoremesh"),
         auth_mode=parse_list(args.auth_mode) or None,
         service=parse_list(args.service),

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -14,7 +16,7 @@ from tests.lab.control import LabError
 from tests.lab.fabric import DEVICE
 from tests.lab.keeper import privileged
 from tests.lab.node import CGROUP, PROGRAMS
-from tests.lab.tools import AGENT
+from tests.lab.tools.catalogue import AGENT, MESH_OF_AGENTS
 
 CONFIGURATION: Final[Mapping[str, str]] = {
     "ipam": "kubernetes",  # cilium-operator, which hands out pod CIDRs else, is played
@@ -24,6 +26,7 @@ CONFIGURATION: Final[Mapping[str, str]] = {
     "enable-ipv4-masquerade": "false",  # there is nothing to masquerade for
     "enable-l7-proxy": "false",  # Envoy is a program of its own
     "hubble-disable-tls": "true",
+    "connectivity-probe-frequency-ratio": "0",  # cilium-health probes every 11 s, and not every 66 s
     # Maps are sized by the memory of the machine else, of which each node would take its share.
     "bpf-map-dynamic-size-ratio": "0.0001",
     "bpf-ct-global-tcp-max": "16384",
@@ -37,13 +40,24 @@ CONFIGURATION: Final[Mapping[str, str]] = {
 SOURCES: Final = "cilium-bpf"
 """Among the lab's programs: the folder with what agents compile."""
 
-_COMPILERS: Final = ("clang", "clang-19", "clang-17", "clang-16", "clang-15")
+_OLDEST: Final = 15
+_COMPILERS: Final = ("clang", *(f"clang-{version}" for version in range(25, _OLDEST - 1, -1)))  # Debian's names
 _NEEDED: Final = ("ip", "iptables", "ipset")
 
 
 def compiler() -> Path | None:
-    """Return the clang that agents compile their programs with; None if there is none."""
-    return next((Path(found) for name in _COMPILERS if (found := shutil.which(name))), None)
+    """Return the clang that agents compile their programs with; None if there is none that is new enough."""
+    return next((Path(found) for name in _COMPILERS if (found := shutil.which(name)) and _version(found) >= _OLDEST), None)
+
+
+def _version(program: str) -> int:
+    """Major version of a clang, by its own word; 0 if it has none."""
+    try:
+        answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    found = re.search(r"clang version (\d+)", answer)
+    return int(found[1]) if found else 0
 
 
 def missing() -> Iterator[str]:
@@ -57,7 +71,7 @@ def missing() -> Iterator[str]:
     if not Path("/sys/kernel/btf/vmlinux").exists():
         yield "types of the kernel (CONFIG_DEBUG_INFO_BTF)"
     if compiler() is None:
-        yield "clang 15 or newer"
+        yield f"clang {_OLDEST} or newer"
     for name in _NEEDED:
         if not shutil.which(name):
             yield name
@@ -71,5 +85,5 @@ def require() -> None:
 
 def programs(tools: Mapping[str, Path]) -> dict[str, Path]:
     """Return the programs of an agent's container: path in it to file on this machine. ``tools``: program name to path."""
-    names = {"cilium": "cilium-dbg"} | {name: name for name in AGENT}
+    names = {"cilium": "cilium-dbg"} | {name: name for name in AGENT if name != MESH_OF_AGENTS}
     return {f"{PROGRAMS}/{name}": tools[tool] for name, tool in names.items()}

@@ -59,7 +59,7 @@ class Fabric:
         for rule in sorted(self._closed.symmetric_difference(wanted), key=lambda rule: rule[1:]):
             protocol, _, number = rule.port.partition("/")
             act = "-A" if rule in wanted else "-D"
-            # Before anything of Cilium sees them: an agent's programs at the device let what is for the node pass.
+            # An agent's programs at the device let what is for the node pass: health checks and the packets of tunnels.
             _run(rule.node, f"iptables -w -t raw {act} PREROUTING -s {rule.source} -p {protocol} --dport {number} -j DROP".split())
             self._closed.symmetric_difference_update({rule})
 

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``nc -v -z -w SECONDS ADDRESS PORT`` for the pods of a probe, in OpenBSD's words. A plain script of the standard library.
 
-Pod addresses of a lab exist in its API alone, so the file that LAB_ROUTES names says what is there: {"10.2.0.1:8080": "127.0.0.1:40123"}
-is a listener of this machine, to which a real connection is made. What is not in it lets bytes vanish, as a policy does.
+Pod addresses of a lab without real agents exist in its API alone, so the file that LAB_ROUTES names says what is there:
+{"10.2.0.1:8080": "127.0.0.1:40123"} is a listener of this machine, to which a real connection is made. What is not in it lets bytes vanish,
+as a policy does. Without LAB_ROUTES an address is what it says.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ def main(argv: list[str]) -> int:
     if options[:3] != ["-v", "-z", "-w"] or len(options) != 4:
         print("nc: the lab's knows only -v -z -w SECONDS ADDRESS PORT", file=sys.stderr)
         return 2
-    with open(os.environ["LAB_ROUTES"], encoding="utf-8") as file:
-        route = json.load(file).get(f"{address}:{port}", "")
+    route = f"{address}:{port}"
+    if routes := os.environ.get("LAB_ROUTES"):
+        with open(routes, encoding="utf-8") as file:
+            route = json.load(file).get(route, "")
     if not route:
         time.sleep(min(float(options[3]), 0.2))  # a test need not wait as long as a user
         print(f"nc: connect to {address} port {port} (tcp) timed out: Operation now in progress", file=sys.stderr)

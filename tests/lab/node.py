@@ -26,6 +26,12 @@ STATE: Final = "/run/cilium"
 CONFIGURATION: Final = "/tmp/cilium/config-map"  # where a chart's init container puts ConfigMap cilium-config
 SOURCES: Final = "/var/lib/cilium/bpf"
 CGROUP: Final = "/run/cilium/cgroupv2"
+_SCRIPTS: Final = {
+    "serve": "responder.py",
+    "nc": "nc.py",
+    "dial": "dial.py",
+    "follow": "follow.py",
+}  # programs of pods that not every machine has
 _MERGED: Final = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
 _MNT_DETACH: Final = 2
 
@@ -49,10 +55,14 @@ class NodeSystem:
         written, work = folder / "written", folder / "work"
         for path in (self.configuration, self._bpffs, self._state, self._sources, written, work, cgroup / "pods"):
             path.mkdir(parents=True)
-        self._serve = folder / "serve"
-        words = shlex.join([os.path.realpath(sys.executable), "-I", "-S", f"{PROGRAMS}/responder.py"])
-        self._serve.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
-        self._serve.chmod(0o755)
+        self._scripts: list[tuple[str, str, bool]] = []
+        for program, script in _SCRIPTS.items():
+            words = shlex.join([os.path.realpath(sys.executable), "-I", "-S", f"{PROGRAMS}/{script}"])
+            path = folder / program
+            path.write_text(f'#!/bin/sh\nexec {words} "$@"\n', encoding="utf-8")
+            path.chmod(0o755)
+            self._scripts += [(str(path), f"{PROGRAMS}/{program}", True)]
+            self._scripts += [(str(Path(__file__).with_name(script)), f"{PROGRAMS}/{script}", True)]
         mount("bpf", str(self._bpffs), "bpf", 0)
         # An agent writes a header between its sources, and Go's module cache is not to be changed.
         mount("overlay", str(self._sources), "overlay", 0, f"lowerdir={sources},upperdir={written},workdir={work}")
@@ -82,11 +92,8 @@ class NodeSystem:
         )
 
     def describe_pod(self) -> Object:
-        """Return the same of a pod with processes of its own: the machine's programs, and Cilium's not."""
-        responder = Path(__file__).with_name("responder.py")
-        return self._describe(
-            self.cgroup / "pods", [(str(self._serve), f"{PROGRAMS}/serve", True), (str(responder), f"{PROGRAMS}/responder.py", True)]
-        )
+        """Return the same of a pod with processes of its own: the machine's programs and `_SCRIPTS`, and Cilium's not."""
+        return self._describe(self.cgroup / "pods", self._scripts)
 
     def _describe(self, cgroup: Path, more: list[tuple[str, str, bool]]) -> Object:
         merged = [path for path in _MERGED if os.path.islink(path)]

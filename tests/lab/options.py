@@ -17,7 +17,9 @@ from tests.lab.profiles.charts import CHARTS
 PROFILES = tuple(CHARTS)
 AUTH_MODES = ("legacy", "migration", "cluster")
 SERVICES = ("LoadBalancer", "NodePort")
-AGENTS = ("stand-in", "real")
+USUAL = {"stand-in": "1.18", "real": "1.19"}
+"""Whose charts a lab plays if nothing is said, by its agents. Real agents are of that version (tests/lab/tools/catalogue.py)."""
+AGENTS = tuple(USUAL)
 KARMADA_PACES = ("quick", "default", "wide")
 """Sets of flags of Karmada's parts, see tests/lab/karmada.py: quick for tests, default without any, wide without the limit of requests."""
 TLS_METHODS = ("helm", "cronJob", "provided")
@@ -59,9 +61,9 @@ class LabOptions:
     all. ``config_enabled`` false: nobody but the tool under test owns the peer objects (values.yaml, ``clustermesh.config.enabled``).
     ``sync_delay`` seconds pass between a change of a Secret or ConfigMap and its files in the pods (a real kubelet takes up to two
     minutes). ``tls_method`` is clustermesh.apiserver.tls.auto.method, or ``provided`` for certificates that the user brought.
-    ``karmada``: a Karmada control plane beside the clusters; ``karmada_pace``: one of `KARMADA_PACES`. ``agents``: real ones need root, see
-    tests/lab/agents.py. ``binary_version`` is Cilium's
-    version of the clustermesh-apiserver binary; empty: as the tools report it.
+    ``cilium``: whose charts; empty: `USUAL`. ``karmada``: a Karmada control plane beside the clusters; ``karmada_pace``: one of
+    `KARMADA_PACES`. ``agents``: real ones need root, see tests/lab/agents.py. ``binary_version`` is Cilium's version of the
+    clustermesh-apiserver binary; empty: as the tools report it, and with real agents their own.
     """
 
     name: str = "lab"
@@ -69,7 +71,7 @@ class LabOptions:
     names: tuple[str, ...] = ()
     cilium_names: tuple[str, ...] = ()
     cluster_ids: tuple[int, ...] = ()
-    cilium: str | tuple[str, ...] = "1.18"
+    cilium: str | tuple[str, ...] = ""
     kvstoremesh: bool | tuple[bool, ...] = True
     auth_mode: str | tuple[str | None, ...] | None = None
     service: str | tuple[str, ...] = "LoadBalancer"
@@ -120,7 +122,7 @@ class LabOptions:
             names,
             cilium_names,
             ids,
-            _spread("cilium", self.cilium, count),
+            _spread("cilium", self.cilium or USUAL[self.agents], count),
             _spread("kvstoremesh", self.kvstoremesh, count),
             _spread("auth mode", self.auth_mode, count),
             _spread("service", self.service, count),

@@ -233,8 +233,11 @@ class PodRunner:
     async def _try(self, trials: Trials) -> None:
         """The containers of a probe's Job: their commands run here, and their last words are told as a kubelet does when they fail."""
         for spec, state in zip(self.pod["spec"]["containers"], self.containers, strict=True):
-            log, variables = self.files.log(spec["name"]), trials.environment(spec)
-            self.processes[spec["name"]] = Process(spec["name"], plain(spec["command"]), log, env=variables)
+            if self._system is not None:
+                self._start(spec)
+            else:
+                log, variables = self.files.log(spec["name"]), trials.environment(spec)
+                self.processes[spec["name"]] = Process(spec["name"], plain(spec["command"]), log, env=variables)
             state.started()
             state.ready = True
         self._publish()

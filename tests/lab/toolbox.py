@@ -31,15 +31,16 @@ def resolve(options: LabOptions, given: Mapping[str, Path] | None = None, *, pro
     """Find the programs and Cilium's CRDs, or build and fetch them (minutes, once; ``progress`` says so). ``given`` programs are not looked
     for. Raises LabError or ToolUnavailable."""
     paths = dict(given or {})
-    version = options.binary_version
+    real = options.agents == "real"
+    version = options.binary_version or (tools.CILIUM_AGENT if real else "")
     if version and MESH not in paths:
         chosen = tools.clustermesh_binary(version, progress=progress)
         paths[MESH], version = chosen.path, chosen.version or version
-    if options.agents == "real":
+    if real:
         agents.require()
         if agents.SOURCES not in paths:
-            paths[agents.SOURCES] = tools.cilium_module(tools.CILIUM).fetch(progress) / "bpf"
-    more = (*(tools.KARMADA if options.karmada else ()), *(tools.AGENT if options.agents == "real" else ()))
+            paths[agents.SOURCES] = tools.cilium_module(tools.CILIUM_AGENT).fetch(progress) / "bpf"
+    more = (*(tools.KARMADA if options.karmada else ()), *(tools.AGENT if real else ()))
     wanted = [name for name in (*PROGRAMS, *more) if name not in paths]
     found = tools.ensure(wanted, progress=progress)
     paths |= {name: found.path(name) for name in wanted}

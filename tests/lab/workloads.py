@@ -8,6 +8,7 @@ Everything goes through the API of the cluster, as kubectl would do it.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ Object = dict[str, Any]
 PAUSE: Final = ("sleep", "infinity")
 """Command of a pod that only asks others."""
 
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _READY_LIMIT: Final = 60.0
 
 
@@ -85,6 +87,8 @@ def wait_ready(api: LabApi, namespace: str, name: str, *, limit: float = _READY_
 
 def execute(kubeconfig: Path, namespace: str, name: str, command: Sequence[str], *, limit: float = 30.0) -> Answer:
     """Run a command in a pod, as ``kubectl exec`` does. :raises LabError: the API server refused it"""
+    if not _NAME.fullmatch(name):  # it becomes a part of a path
+        raise LabError(f"{name!r} is no name of a pod; the namespace is an option of its own")
     client = kubernetes.config.new_client_from_config(str(kubeconfig))
     try:
         call = kubernetes.client.CoreV1Api(client).connect_get_namespaced_pod_exec

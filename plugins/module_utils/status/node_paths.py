@@ -241,7 +241,8 @@ def _finding(
         ),
         fix=f"let {_needed(path, facts.get(cluster))} pass between all nodes of {cluster} and {peers}, in both directions: firewalls, "
         "security groups and routes of the networks between them\n"
-        "agents probe again within two minutes, and at once with: cilium-health status --probe",
+        # `cilium-health status --probe` probes nothing from 1.17 on (pkg/health/server/server.go: FetchStatusResponse).
+        "agents probe again by themselves within two minutes, and in meshes with thousands of nodes later",
     )
 
 

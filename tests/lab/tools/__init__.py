@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from tests.lab.tools.catalogue import AGENT, ALL, CILIUM, HELM, KARMADA, KCP, PROMTOOL
+from tests.lab.tools.catalogue import AGENT, ALL, CILIUM_AGENT, HELM, KARMADA, KCP, PROMTOOL
 from tests.lab.tools.crds import cilium_crds, cilium_module, crds_for_profile
 from tests.lab.tools.errors import ToolUnavailable
 from tests.lab.tools.provide import Tools, clustermesh_binary, ensure
@@ -19,7 +19,7 @@ from tests.lab.tools.search import Found
 __all__ = [
     "AGENT",
     "ALL",
-    "CILIUM",
+    "CILIUM_AGENT",
     "HELM",
     "KARMADA",
     "KCP",

@@ -16,7 +16,9 @@ SOURCES = Path(__file__).resolve().parent / "go"
 
 KUBERNETES = "1.36.4"
 ETCD = "3.6.14"
-CILIUM = "1.15.19"  # 1.16 and newer need github.com/cilium/statedb at commits that the module proxy does not serve
+CILIUM = "1.15.19"  # of labs without real agents
+CILIUM_AGENT = "1.19.5"  # of labs with real agents; 1.20 needs github.com/osrg/gobgp/v4 at a commit that the module proxy does not serve
+MESH_OF_AGENTS = f"clustermesh-apiserver-{CILIUM_AGENT}"  # its name among the programs
 CILIUM_CRDS = "1.20.2"
 HELM_VERSION = "4.3.1"
 KARMADA_VERSION = "1.18.2"
@@ -74,7 +76,7 @@ CILIUM_FAMILY = Family("cilium", CILIUM)
 HELM_FAMILY = Family("helm", HELM_VERSION)
 KARMADA_FAMILY = Family("karmada", KARMADA_VERSION)  # pins Kubernetes libraries of its own
 PROMETHEUS_FAMILY = Family("prometheus", PROMETHEUS)
-AGENT_FAMILY = Family("agent", CILIUM)  # apart from CILIUM_FAMILY, so that a lab without agents builds nothing anew for them
+AGENT_FAMILY = Family("agent", CILIUM_AGENT)  # apart from CILIUM_FAMILY, so that a lab without agents builds nothing anew for them
 FAMILIES = (KUBE_FAMILY, ETCD_FAMILY, CILIUM_FAMILY, AGENT_FAMILY, HELM_FAMILY, KARMADA_FAMILY, PROMETHEUS_FAMILY)
 
 
@@ -170,7 +172,7 @@ def _agent(name: str, package: str, minutes: float) -> Tool:
         family=AGENT_FAMILY,
         package=f"github.com/cilium/cilium/{package}",
         minutes=minutes,
-        version_variables={"github.com/cilium/cilium/pkg/version.ciliumVersion": f"{CILIUM} {_UNKNOWN}"},
+        version_variables={"github.com/cilium/cilium/pkg/version.ciliumVersion": f"{CILIUM_AGENT} {_UNKNOWN}"},
     )
 
 
@@ -180,6 +182,14 @@ _AGENT = (
     _agent("cilium-health", "cilium-health", 0.3),
     _agent("cilium-health-responder", "cilium-health/responder", 0.1),
     _agent("cilium-cni", "plugins/cilium-cni", 0.3),
+    Tool(
+        "hubble",
+        AGENT_FAMILY,
+        "github.com/cilium/cilium/hubble",
+        0.5,
+        version_variables={"github.com/cilium/cilium/hubble/pkg.Version": f"v{CILIUM_AGENT}"},
+    ),
+    _agent(MESH_OF_AGENTS, "clustermesh-apiserver", 1),
 )
 TOOLS: Mapping[str, Tool] = {tool.name: tool for tool in (*_TOOLS, _HELM, _PROMTOOL, *_KARMADA, *_AGENT)}
 

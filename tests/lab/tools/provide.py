@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.lab.tools import cache, golang
 from tests.lab.tools.build import build
-from tests.lab.tools.catalogue import ALL, CILIUM, KCP, TOOLS, Tool
+from tests.lab.tools.catalogue import ALL, CILIUM, CILIUM_AGENT, KCP, MESH_OF_AGENTS, TOOLS, Tool
 from tests.lab.tools.errors import ToolUnavailable
 from tests.lab.tools.progress import Progress, usual
 from tests.lab.tools.search import CLUSTERMESH, MESH_LAB_TOOLS, Found, find, find_clustermesh, matches
@@ -78,17 +78,19 @@ def clustermesh_binary(version: str, *, progress: Progress) -> Found:
     """A clustermesh-apiserver of Cilium ``version`` ("1.20", "1.20.2"); the lab's own when that is the version asked for.
 
     Files named ``clustermesh-apiserver-1.20.2`` in MESH_LAB_TOOLS or on PATH are looked at first.
-    :raises ToolUnavailable: there is none; only Cilium 1.15 can be built from modules.
+    :raises ToolUnavailable: there is none; two versions can be built from modules.
     """
     if found := find_clustermesh(version, progress):
         return found
-    if matches(CILIUM, version):
-        go, tool = golang.go_at_hand(), TOOLS[CLUSTERMESH]
-        path = cache.cached(tool, go.version if go else None)
-        return _built(tool, path) if path else _built_now([CLUSTERMESH], progress)[CLUSTERMESH]
+    for own, name in ((CILIUM, CLUSTERMESH), (CILIUM_AGENT, MESH_OF_AGENTS)):
+        if matches(own, version):
+            go, tool = golang.go_at_hand(), TOOLS[name]
+            path = cache.cached(tool, go.version if go else None)
+            return _built(tool, path) if path else _built_now([name], progress)[name]
     raise ToolUnavailable(
         f"No {CLUSTERMESH} of Cilium {version}: put one named {CLUSTERMESH}-{version} into the folder that {MESH_LAB_TOOLS} names, or on "
-        f"PATH. Only {CILIUM} can be built from Go modules; Cilium's image quay.io/cilium/clustermesh-apiserver holds the others."
+        f"PATH. Only {CILIUM} and {CILIUM_AGENT} can be built from Go modules; Cilium's image quay.io/cilium/clustermesh-apiserver holds "
+        "the others."
     )
 
 

@@ -24,6 +24,7 @@ from tests.lab.tools.catalogue import (
     Family,
 )
 from tests.lab.tools.child import run_long
+from tests.lab.tools.errors import ToolUnavailable
 from tests.lab.tools.golang import Go, provide_go
 from tests.lab.tools.progress import Progress
 
@@ -34,9 +35,16 @@ _GO = {
 }  # what their own go.mod asks for, where that is more than others need
 _STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/[\w-]+) => \./staging/", re.MULTILINE)
 # Cilium's own go.mod replaces these; a replace counts only in the main module, which is ours.
+CILIUM_MODULE = "github.com/cilium/cilium"
 CILIUM_REPLACES = {
-    "go.universe.tf/metallb": "github.com/cilium/metallb v0.1.1-0.20220829170633-5d7dfb1129f7",
-    "sigs.k8s.io/controller-tools": "github.com/cilium/controller-tools v0.8.0-1",
+    CILIUM_FAMILY: {
+        "go.universe.tf/metallb": "github.com/cilium/metallb v0.1.1-0.20220829170633-5d7dfb1129f7",
+        "sigs.k8s.io/controller-tools": "github.com/cilium/controller-tools v0.8.0-1",
+    },
+    AGENT_FAMILY: {
+        "github.com/osrg/gobgp/v3": "github.com/cilium/gobgp/v3 v3.0.0-20260130142103-27e5da2a39e6",
+        "sigs.k8s.io/controller-tools": "github.com/cilium/controller-tools v0.16.5-1",
+    },
 }
 
 
@@ -73,9 +81,9 @@ def _text(family: Family, go: Go, progress: Progress) -> str:
     elif family == ETCD_FAMILY:
         upstream = "go.etcd.io/etcd/server/v3"
         requires = dict.fromkeys((upstream, "go.etcd.io/etcd/etcdctl/v3", "go.etcd.io/etcd/client/v3"), version)
-    elif family in (CILIUM_FAMILY, AGENT_FAMILY):
-        upstream = "github.com/cilium/cilium"
-        requires, replaces = {upstream: version}, CILIUM_REPLACES
+    elif family in CILIUM_REPLACES:
+        upstream = CILIUM_MODULE
+        requires, replaces = {upstream: version}, CILIUM_REPLACES[family]
     elif family == HELM_FAMILY:
         upstream = "helm.sh/helm/v4"
         requires = {upstream: version}
@@ -88,7 +96,23 @@ def _text(family: Family, go: Go, progress: Progress) -> str:
     return module_text(family.name, _GO.get(family.name, "1.25.0"), tools, requires, replaces)
 
 
+def hold_forks(forks: Iterable[str], found: str, known: str) -> None:
+    """The checksum database does not know all forks that Cilium builds with. Its own go.sum does, and that is part of the module.
+
+    :param found: a go.sum that was made now; ``known``: Cilium's
+    :raises ToolUnavailable: a fork came with another checksum
+    """
+    lines = set(known.splitlines())
+    if strange := [line for line in found.splitlines() if line.startswith(tuple(f"{fork} " for fork in forks)) and line not in lines]:
+        raise ToolUnavailable(f"Cilium's go.sum does not have {strange[0]}, with which the fork came. Do not use that module proxy.")
+
+
 def _download_go_mod(module: str, version: str, go: Go, progress: Progress) -> str:
+    return Path(_download(module, version, go, progress)["GoMod"]).read_text()
+
+
+def _download(module: str, version: str, go: Go, progress: Progress) -> dict[str, str]:
+    """Return what `go mod download -json` says of a module: Dir, GoMod, Version and others."""
     with tempfile.TemporaryDirectory() as empty:
         answer = run_long(
             [go.program, "mod", "download", "-json", f"{module}@{version}"],
@@ -97,7 +121,8 @@ def _download_go_mod(module: str, version: str, go: Go, progress: Progress) -> s
             cwd=Path(empty),
             env=BUILD_ENVIRONMENT | {"GOFLAGS": ""},
         )
-    return Path(json.loads(answer)["GoMod"]).read_text()
+    found: dict[str, str] = json.loads(answer)
+    return found
 
 
 def _tidy(family: Family, text: str, go: Go, progress: Progress) -> None:
@@ -110,7 +135,11 @@ def _tidy(family: Family, text: str, go: Go, progress: Progress) -> None:
                     copy.parent.mkdir(exist_ok=True)
                     copy.write_bytes(source.read_bytes())
         (work / "go.mod").write_text(text)
-        env = BUILD_ENVIRONMENT | {"GOFLAGS": "-mod=mod"}
+        forks = [other.partition(" ")[0] for other in CILIUM_REPLACES.get(family, {}).values()]
+        env = BUILD_ENVIRONMENT | {"GOFLAGS": "-mod=mod", "GONOSUMDB": ",".join(forks)}
         run_long([go.program, "mod", "tidy"], what=f"go mod tidy for {family.name}", progress=progress, cwd=work, env=env)
+        if forks:
+            cilium = Path(_download(CILIUM_MODULE, f"v{family.version}", go, progress)["Dir"])
+            hold_forks(forks, (work / "go.sum").read_text(), (cilium / "go.sum").read_text())
         for name in ("go.mod", "go.sum"):
             (family.folder / name).write_bytes((work / name).read_bytes())

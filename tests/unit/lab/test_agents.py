@@ -5,21 +5,24 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import threading
 import urllib.request
 from http.server import HTTPServer
 from pathlib import Path
+from socketserver import UDPServer
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.lab import agents, cgroups, workloads
+from tests.lab import agents, cgroups, dial, nc, workloads
 from tests.lab.control import LabError
+from tests.lab.options import LabOptions
 from tests.lab.pods import RUN
-from tests.lab.responder import handler
+from tests.lab.responder import echo, handler
 from tests.lab.tools import AGENT
-from tests.lab.tools.catalogue import TOOLS
+from tests.lab.tools.catalogue import CILIUM_AGENT, MESH_OF_AGENTS, TOOLS
 from tests.lab.translate import translate
 
 MOUNTS = """\
@@ -48,10 +51,48 @@ def test_all_that_a_machine_lacks_is_said_at_once(monkeypatch: pytest.MonkeyPatc
         assert what in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("first", "found"),
+    [
+        ("Debian clang version 16.0.6 (15~deb12u1)", "clang"),
+        ("Debian clang version 14.0.6", "clang-19"),
+        ("", "clang-19"),
+    ],
+)
+def test_a_compiler_is_taken_only_if_it_says_that_it_is_new_enough(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, first: str, found: str
+) -> None:
+    for name, answer in (("clang", first), ("clang-19", "clang version 19.1.7"), ("clang-15", "clang version 15.0.0")):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\necho '{answer}'\n", encoding="utf-8")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert agents.compiler() == tmp_path / found
+
+
+def test_a_machine_with_an_old_compiler_alone_has_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "clang"
+    program.write_text("#!/bin/sh\necho 'clang version 14.0.6'\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "clang 15 or newer" in list(agents.missing())
+
+
+def test_labs_with_real_agents_play_the_charts_of_their_version() -> None:
+    assert {cluster.cilium for cluster in LabOptions(agents="real").cluster_options()} == {".".join(CILIUM_AGENT.split(".")[:2])}
+    assert {cluster.cilium for cluster in LabOptions(agents="real", cilium="1.20").cluster_options()} == {"1.20"}
+    assert {cluster.cilium for cluster in LabOptions().cluster_options()} == {"1.18"}
+
+
+def test_a_pod_is_entered_by_its_name_alone() -> None:
+    with pytest.raises(LabError, match="'kube-system/cilium' is no name of a pod"):
+        workloads.execute(Path("kubeconfig"), "default", "kube-system/cilium", ["true"])
+
+
 def test_an_agents_container_has_each_program_and_its_name_in_older_commands() -> None:
     found = agents.programs({name: Path(f"/tools/{name}") for name in AGENT})
     assert found["/opt/lab/cilium"] == Path("/tools/cilium-dbg")
-    assert {Path(path).name for path in found} == {"cilium", *AGENT}
+    assert {Path(path).name for path in found} == {"cilium", *AGENT} - {MESH_OF_AGENTS}
 
 
 def test_the_mesh_etcd_listens_at_the_pods_address_where_an_agent_has_put_it_on_an_interface() -> None:
@@ -67,8 +108,34 @@ def test_the_mesh_etcd_listens_at_the_pods_address_where_an_agent_has_put_it_on_
 
 
 def test_a_value_with_spaces_is_one_word_to_the_linker() -> None:
-    assert "-X 'github.com/cilium/cilium/pkg/version.ciliumVersion=1.15.19 " in TOOLS["cilium-agent"].link_flags
+    assert f"-X 'github.com/cilium/cilium/pkg/version.ciliumVersion={CILIUM_AGENT} " in TOOLS["cilium-agent"].link_flags
     assert "'" not in TOOLS["clustermesh-apiserver"].link_flags
+
+
+def test_flows_are_dialled_and_say_what_became_of_them(tmp_path: Path) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent,
+        socket.socket() as closed,
+        UDPServer(("127.0.0.1", 0), echo("here")) as answering,
+    ):
+        silent.bind(("127.0.0.1", 0))
+        threading.Thread(target=answering.handle_request, daemon=True).start()
+        closed.bind(("127.0.0.1", 0))
+        assert [
+            dial.dial("TCP", "127.0.0.1", listening.getsockname()[1], 2.0),
+            dial.dial("UDP", "127.0.0.1", answering.server_address[1], 2.0),
+            dial.dial("UDP", "127.0.0.1", silent.getsockname()[1], 0.1),
+            dial.dial("TCP", "127.0.0.1", closed.getsockname()[1], 2.0),
+        ] == [dial.ANSWERED, dial.ANSWERED, dial.SILENT, dial.REFUSED]
+
+
+def test_a_probe_in_a_pod_with_packets_connects_to_the_address_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAB_ROUTES", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        assert nc.main(["-v", "-z", "-w", "2", "127.0.0.1", port]) == 0
+    assert nc.main(["-v", "-z", "-w", "2", "127.0.0.1", port]) == 1
 
 
 def test_a_pod_that_serves_says_who_it_is() -> None:

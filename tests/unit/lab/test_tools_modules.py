@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from tests.lab.tools import ToolUnavailable, cache, cilium_crds, crds_for_profile, golang
 from tests.lab.tools.catalogue import CILIUM, CILIUM_CRDS
 from tests.lab.tools.crds import FOLDER, SUMS, merged, parse_folder, without_descriptions
-from tests.lab.tools.refresh import module_text, staging_modules
+from tests.lab.tools.refresh import hold_forks, module_text, staging_modules
 
 
 @pytest.fixture(autouse=True)
@@ -116,3 +117,11 @@ def test_a_wrapper_module_has_tools_requirements_and_replaces() -> None:
     assert module_text("x", "1.25.0", ["a/cmd"], {"b": "v1", "a": "v2"}, {"c": "d v3"}) == (
         "module lab/x\n\ngo 1.25.0\n\ntool (\n\ta/cmd\n)\n\nrequire (\n\ta v2\n\tb v1\n)\n\nreplace (\n\tc => d v3\n)\n"
     )
+
+
+def test_a_fork_that_the_checksum_database_does_not_know_has_the_checksum_of_ciliums_own_go_sum() -> None:
+    own = "example.com/a v1.0.0 h1:other=\n"
+    fork = "github.com/cilium/gobgp/v3 v3.0.0-1 h1:same=\ngithub.com/cilium/gobgp/v3 v3.0.0-1/go.mod h1:too=\n"
+    hold_forks(["github.com/cilium/gobgp/v3"], own + fork, fork)
+    with pytest.raises(ToolUnavailable, match=re.escape(f"does not have {fork.splitlines()[0]}".replace("same", "evil"))):
+        hold_forks(["github.com/cilium/gobgp/v3"], own + fork.replace("same", "evil"), fork)

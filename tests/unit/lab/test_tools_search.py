@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.tools import ToolUnavailable, cache, clustermesh_binary, ensure, golang
-from tests.lab.tools.catalogue import CILIUM, TOOLS
+from tests.lab.tools.catalogue import CILIUM, CILIUM_AGENT, MESH_OF_AGENTS, TOOLS
 from tests.lab.tools.elf import why_not_in_a_pod
 from tests.lab.tools.search import cilium_version, find, matches, parse_version
 
@@ -164,10 +164,11 @@ def test_another_clustermesh_apiserver_is_found_by_what_is_in_it(machine: Path) 
     assert notes == [f"{path} is 1.17.4, not 1.20"]
 
 
-def test_the_labs_own_clustermesh_apiserver_serves_its_version() -> None:
-    built = in_cache("clustermesh-apiserver")
-    found = clustermesh_binary("1.15", progress=print)
-    assert (found.path, found.version) == (built, CILIUM)
+@pytest.mark.parametrize(("asked", "name", "version"), [("1.15", "clustermesh-apiserver", CILIUM), ("1.19", MESH_OF_AGENTS, CILIUM_AGENT)])
+def test_the_labs_own_clustermesh_apiservers_serve_their_versions(asked: str, name: str, version: str) -> None:
+    built = in_cache(name)
+    found = clustermesh_binary(asked, progress=print)
+    assert (found.path, found.version) == (built, version)
 
 
 def elf(path: Path, *, loader: str = "", machine: int = 0x3E) -> Path:
