@@ -50,6 +50,10 @@ demo: venv ## two real control planes become one mesh, and part again
 demo-fleet: venv ## a workload comes to two clusters by a real Karmada, changes wave by wave, returns, and leaves
 	@$(python) -m tests.demo_fleet
 
+.PHONY: demo-traffic
+demo-traffic: venv ## requests between pods of two clusters with real agents, counted while pods go, policies change and a tunnel is cut; as root
+	@$(python) -m tests.demo_traffic
+
 .PHONY: demo-operator
 demo-operator: venv ## two tenants write equal resources, and get a mesh each; in kcp, or with SOURCE=kubernetes in namespaces of one cluster
 	@$(python) -m tests.demo_operator $(SOURCE)
@@ -138,7 +142,7 @@ lint-ruff:
 	$(python) -m ruff format --check .
 lint-mypy:
 	$(python) -m mypy $(foreach part,module_utils plugin_utils action filter inventory,-p $(plugins).$(part)) -p mesh_operator \
-		$(foreach part,lab testing recipes demo demo_fleet demo_operator stack bench fuzz unit integration,-p tests.$(part))
+		$(foreach part,lab testing recipes demo demo_fleet demo_operator demo_traffic stack bench fuzz unit integration,-p tests.$(part))
 lint-ansible:
 	@echo ansible-lint --offline --profile production
 	@$(ansible_env) $(python) -m ansiblelint --offline --profile production
@@ -161,7 +165,8 @@ molecule: venv ## molecule test of the scenario connect, or of others (SCENARIO=
 
 .PHONY: screens
 screens: venv ## docs/screens: what a person sees, from runs on the lab
-	@WRITE_SCREENS=1 $(python) -m pytest -q $(foreach what,screens mistakes,tests/unit/plugins/action/test_$(what).py tests/integration/test_$(what).py)
+	@WRITE_SCREENS=1 $(python) -m pytest -q $(foreach what,screens mistakes,tests/unit/plugins/action/test_$(what).py tests/integration/test_$(what).py) \
+		tests/integration/test_demo.py::test_the_demo_of_traffic_shows_all_that_it_is_to_show_and_looks_like_its_recording
 	@$(python) -m tests.testing.screens
 	@$(python) -m tests.testing.drawings
 

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""`make demo` and `make demo-fleet`, the ways in for a reader without a cluster."""
+"""`make demo`, `make demo-fleet` and `make demo-traffic`, the ways in for a reader without a cluster."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from tests.collection_path import CHECKOUT
 from tests.lab.patience import scaled
+from tests.testing import recordings, screens
 from tests.testing.tutorial import blocks_of
 
 
@@ -49,3 +50,12 @@ def test_the_demo_of_the_fleet_side_ends_with_all_that_it_is_to_show(tmp_path: P
         "shop/web: deployed (1 in 2/2 clusters), rolled out (2 in 2/2 clusters), 2 waves in order, "
         "rolled back (1 in 2/2 clusters), nothing left"
     )
+
+
+@pytest.mark.usefixtures("servers", "real_agents")
+def test_the_demo_of_traffic_shows_all_that_it_is_to_show_and_looks_like_its_recording(tmp_path: Path) -> None:
+    lines = run_demo("demo-traffic", tmp_path)
+    if os.environ.get(screens.WRITE):
+        recordings.TRAFFIC.write_text(recordings.text_of(lines), encoding="utf-8")
+    shapes = [recordings.shape(text) for text in (recordings.TRAFFIC.read_text(encoding="utf-8"), recordings.text_of(lines))]
+    assert shapes[0].splitlines() == shapes[1].splitlines()

@@ -18,19 +18,20 @@ from typing import Any, Final
 
 import pytest
 
+from tests.demo_traffic.evidence import Agent
+from tests.demo_traffic.scene import CLIENT, SPACE, WEB
+from tests.demo_traffic.verdict import REACHED, TUNNEL_CUT, Paths
 from tests.integration.labs import unused_name
 from tests.integration.mesh_lab import MeshLab
-from tests.integration.real_mesh import CLIENT, REFUSED, SPACE, TEXTS, WEB, agent, answers, furnish, services
+from tests.integration.real_mesh import REFUSED, TEXTS, agent, answers, furnish, services
 from tests.lab import cgroups, launch, workloads
 from tests.lab.options import LabOptions
 from tests.lab.sandbox import libc
 from tests.testing.waiting import equals, wait_for
 
-Paths = tuple[bool | None, bool | None]
-BOTH: Final[Paths] = (True, True)
 PORTS: Final[dict[str, tuple[Paths, str, str, str]]] = {
     "tcp/4240": ((False, True), "HealthPortBlocked", "CM-NET-09", "TCP 4240"),
-    "udp/8472": ((True, False), "PodNetworkBlocked", "CM-NET-08", "UDP 8472 (vxlan)"),
+    "udp/8472": (TUNNEL_CUT, "PodNetworkBlocked", "CM-NET-08", "UDP 8472 (vxlan)"),
 }
 """What still passes to a node, at its address and through the tunnel, when a port of it is blocked; and what is said of it."""
 ASKED: Final[dict[str, Any]] = {
@@ -103,12 +104,8 @@ def test_compiled_intents_admit_and_refuse_the_client_in_both_clusters(mesh: Mes
 
 def test_nodes_reach_each_other_until_a_port_is_blocked(mesh: MeshLab) -> None:
     def reached() -> Paths:
-        """Whether c1 reaches cilium-health on the node of c2, at its address and through the tunnel; None while there is no answer yet."""
-        nodes = json.loads(agent(mesh, "c1", "cilium-health", "status", "-o", "json"))["nodes"] or []
-        peer = next((node for node in nodes if node["name"] == "c2/c2-node1"), None)
-        paths = (peer["host"]["primary-address"], peer["health-endpoint"]["primary-address"]) if peer else ({}, {})
-        address, tunnel = (not path["http"].get("status") if "http" in path else None for path in paths)
-        return address, tunnel
+        """Whether c1 reaches cilium-health on the node of c2."""
+        return Agent(mesh.lab.clusters["c1"]).paths("c2/c2-node1")
 
     def said() -> tuple[str, str]:
         """Status and reason of condition NodesReachable, as the playbook has them from the agents of both clusters."""
@@ -116,7 +113,7 @@ def test_nodes_reach_each_other_until_a_port_is_blocked(mesh: MeshLab) -> None:
         found = next(row for row in run.result["status"]["binding"]["conditions"] if row["type"] == "NodesReachable")
         return found["status"], found["reason"]
 
-    wait_for(reached, equals(BOTH), what="the nodes reach each other")
+    wait_for(reached, equals(REACHED), what="the nodes reach each other")
     wait_for(said, equals(("True", "NodesReached")), what="status says so")
     for port, (left, reason, code, text) in PORTS.items():
         mesh.lab.block("c1", "c2", port)
@@ -130,7 +127,7 @@ def test_nodes_reach_each_other_until_a_port_is_blocked(mesh: MeshLab) -> None:
             assert network == {"skipped", "broken" if code == "CM-NET-08" else "ok"}, explained.output  # skipped within c1
         finally:
             mesh.lab.heal("c1", "c2")
-        wait_for(reached, equals(BOTH), what=f"{port} passes again")
+        wait_for(reached, equals(REACHED), what=f"{port} passes again")
     wait_for(said, equals(("True", "NodesReached")), what="status says that all pass")
 
 
