@@ -9,12 +9,15 @@ mode.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Final
 
 from tests.collection_path import CHECKOUT
 from tests.testing.layers import ALLOWED, BANDS, ROOM_BANDS, ROOMS, docstrings
+from tests.testing.recordings import TRAFFIC
 
 IMAGES: Final = CHECKOUT / "docs" / "images"
 
@@ -208,40 +211,88 @@ def _flow() -> Iterator[str]:
 
 
 MONO: Final = "ui-monospace, 'SF Mono', Menlo, 'DejaVu Sans Mono', 'Liberation Mono', Consolas, monospace"
-SCREEN: Final = CHECKOUT / "docs" / "screens" / "80" / "connect.txt"
-COMMAND: Final = "ansible-playbook -i clusters.yml -e @mesh.yml edge_portal.cilium_mesh.connect"
-KEPT: Final = (("Plan: ", "  link c1 -> c3"), ("  sum: ", "  disruption: "), ("  cluster  ", "edge-mesh-eu: "))
-"""Parts of the screen that the drawing shows: how the first and the last line of each begin. Between two of them stands `…`."""
+_CUT: Final = "  …"
 
 
-def run() -> str:
-    """Return the drawing of a terminal with a run: lines of a screen that the lab made, as they are.
+@dataclass(frozen=True, kw_only=True)
+class Shot:
+    """A drawing of a terminal: lines of a screen that the lab made, as they are.
 
-    :raises StopIteration: the screen has no such part any more.
+    ``kept``: parts of the screen, how the first and the last line of each begin; between two of them stands `…`. ``marked``: how lines
+    begin that stand out. ``command``: the first line, "" if the screen has it.
     """
-    lines = [f"$ {COMMAND}", *_parts(SCREEN.read_text(encoding="utf-8").splitlines())]
+
+    title: str
+    screen: Path
+    kept: Sequence[tuple[str, str]]
+    marked: tuple[str, ...]
+    command: str = ""
+
+
+RUN: Final = Shot(
+    title="A run of connect on three clusters, from the plan to the links that are ready",
+    screen=CHECKOUT / "docs" / "screens" / "80" / "connect.txt",
+    command="$ ansible-playbook -i clusters.yml -e @mesh.yml edge_portal.cilium_mesh.connect",
+    kept=(("Plan: ", "  link c1 -> c3"), ("  sum: ", "  disruption: "), ("  cluster  ", "edge-mesh-eu: ")),
+    marked=("$ ", "edge-mesh-eu: "),
+)
+REQUESTS: Final = Shot(
+    title="Requests between two clusters: shared, failed over to the other cluster, and lost while the tunnel is cut",
+    screen=TRAFFIC,
+    kept=(
+        ("[4/7] ", "[4/7] "),
+        ("      $ ansible-playbook edge_portal.cilium_mesh.services", "        cluster-ffm-1 "),
+        ("[5/7] ", "[5/7] "),
+        ("      $ kubectl --context cluster-ffm-1 scale deployment web --replicas=0", "      of "),
+        ("[6/7] ", "[6/7] "),
+        ("      $ ansible-playbook edge_portal.cilium_mesh.mesh", "        no answer "),
+        ("[7/7] ", "[7/7] "),
+        ("      a firewall drops ", "        edge-mesh-eu: Degraded "),
+        ("web: ", "web: "),
+    ),
+    marked=("[", "      $ ", "web: "),
+)
+
+
+def terminal(shot: Shot) -> str:
+    """Return the drawing of a terminal.
+
+    :raises StopIteration: the screen has no such part any more
+    """
+    head = [shot.command] if shot.command else []
+    lines = [*head, *_parts(shot.screen.read_text(encoding="utf-8").splitlines(), shot.kept)]
     width, height = 80 * 9 + 40, 58 + 20 * len(lines)
-    return svg(height, "A run of connect on three clusters, from the plan to the links that are ready", _run(lines, width, height), width)
+    return svg(height, shot.title, _terminal(lines, shot.marked, width, height), width)
 
 
-def _parts(lines: list[str]) -> Iterator[str]:
-    for number, (first, last) in enumerate(KEPT):
+def _parts(lines: Sequence[str], kept: Sequence[tuple[str, str]]) -> Iterator[str]:
+    for number, (first, last) in enumerate(kept):
         start = next(place for place, line in enumerate(lines) if line.startswith(first))
         end = next(place for place, line in enumerate(lines) if place >= start and line.startswith(last))
-        yield from (["  …"] if number else [])
+        yield from ([_CUT] if number else [])
         yield from lines[start : end + 1]
 
 
-def _run(lines: list[str], width: int, height: int) -> Iterator[str]:
+def _terminal(lines: Sequence[str], marked: tuple[str, ...], width: int, height: int) -> Iterator[str]:
     yield f"<style>.screen{{font-family:{MONO};font-size:14.5px}}</style>"
     yield box(1, 1, width - 2, height - 2, "band")
     yield "".join(f'<circle cx="{x}" cy="20" r="5" class="head"/>' for x in (20, 38, 56))
     for row, line in enumerate(lines):
-        classes = "mark" if line.startswith(("$ ", "edge-mesh-eu: ")) else "soft" if line == "  …" else "ink"
+        classes = "mark" if line.startswith(marked) else "soft" if line == _CUT else "ink"
         yield text(20, 54 + 20 * row, line.replace(" ", "\u00a0"), f"screen {classes}")  # viewers fold other blanks
 
 
-DRAWINGS: Final = {"layers.svg": layers, "rooms.svg": rooms, "flow.svg": flow, "run.svg": run}
+def run() -> str:
+    """Return the drawing of a run of connect."""
+    return terminal(RUN)
+
+
+def traffic() -> str:
+    """Return the drawing of `make demo-traffic`."""
+    return terminal(REQUESTS)
+
+
+DRAWINGS: Final = {"layers.svg": layers, "rooms.svg": rooms, "flow.svg": flow, "run.svg": run, "traffic.svg": traffic}
 
 
 def main() -> None:
