@@ -169,7 +169,7 @@ class Demo:
         self.play(desk, "policies", {"connectivityIntents": []})
         self.arrived({HOME: set(CLUSTERS)})
         self.seen.whole = self.passage(desk, REACHED)
-        say(f"\n      a firewall drops {TUNNEL}; agents give a path up after half a minute")
+        say(f"\n      a firewall drops {TUNNEL}; agents notice it at one of their next probes")
         lab.block(*CLUSTERS, TUNNEL)
         self.seen.cut = self.passage(desk, TUNNEL_CUT)
         say(f"\n      the firewall lets {TUNNEL} pass again")

@@ -2,20 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Program ``follow`` of pods on nodes with real agents: who answers, request after request. Standard library only.
 
-``follow SECONDS ADDRESS PORT`` asks until file `ENOUGH` is there, at most for so long. It prints a JSON list of [seconds since the start,
-text of the answer]; the text is "" where none came within `PATIENCE`. Each request has a connection of its own.
+``follow SECONDS ADDRESS PORT`` asks for so long at most, and until something connects to port `ENOUGH` of loopback: files of a pod are
+not shared by what is executed in it. It prints a JSON list of [seconds since the start, text of the answer]; the text is "" where none came
+within `PATIENCE`. Each request has a connection of its own.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
-import os
+import socket
 import sys
 import time
 
 PATIENCE = 1.0
-ENOUGH = "/tmp/enough"
+ENOUGH = 9
 _PAUSE = 0.02
 
 
@@ -32,10 +33,16 @@ def ask(address: str, port: int) -> str:
 
 def main(argv: list[str]) -> None:
     seconds, address, port = float(argv[0]), argv[1], int(argv[2])
-    began, seen = time.monotonic(), []
-    while (moment := time.monotonic() - began) < seconds and not os.path.exists(ENOUGH):
-        seen.append((round(moment, 3), ask(address, port)))
-        time.sleep(_PAUSE)
+    with socket.create_server(("127.0.0.1", ENOUGH)) as enough:
+        enough.settimeout(_PAUSE)
+        began, seen = time.monotonic(), []
+        while (moment := time.monotonic() - began) < seconds:
+            seen.append((round(moment, 3), ask(address, port)))
+            try:
+                enough.accept()
+                break
+            except TimeoutError:
+                continue
     print(json.dumps(seen))
 
 

@@ -99,6 +99,8 @@ def execute(kubeconfig: Path, namespace: str, name: str, command: Sequence[str],
         session.close()
     except kubernetes.client.ApiException as error:
         raise LabError(f"exec in pod {namespace}/{name}: {error.reason or error}") from None
+    except ValueError as error:  # the client's, when the kubelet refuses: it takes the reason for an exit status
+        raise LabError(f"exec in pod {namespace}/{name}: {error}") from None
     finally:
         client.close()
     return Answer(text, errors, 124 if code is None else int(code))

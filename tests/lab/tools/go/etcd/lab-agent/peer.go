@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path"
 	"strings"
 	"sync"
@@ -31,8 +32,9 @@ const (
 type clusterConfig struct {
 	ID           uint32 `json:"id"`
 	Capabilities struct {
-		SyncedCanaries bool `json:"syncedCanaries"`
-		Cached         bool `json:"cached"`
+		SyncedCanaries        bool  `json:"syncedCanaries"`
+		Cached                bool  `json:"cached"`
+		ServiceExportsEnabled *bool `json:"serviceExportsEnabled"`
 	} `json:"capabilities"`
 }
 
@@ -47,6 +49,9 @@ const (
 func askPeers(configurations []configuration) clusterMesh {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout+time.Duration(len(configurations))*perPeer)
 	defer cancel()
+	if len(configurations) == 0 {
+		return clusterMesh{}
+	}
 	answer := clusterMesh{Clusters: make([]remoteCluster, len(configurations))}
 	dialing := make(chan struct{}, dialedAtOnce)
 	var wait sync.WaitGroup
@@ -77,7 +82,9 @@ func askPeers(configurations []configuration) clusterMesh {
 			global[service] = struct{}{}
 		}
 	}
-	answer.NumGlobalServices = len(global)
+	if version := os.Getenv("LAB_CILIUM_VERSION"); before(version, 1, 19) {
+		answer.NumGlobalServices = len(global)
+	}
 	return answer
 }
 
@@ -110,6 +117,9 @@ func askPeer(ctx context.Context, item configuration, client *clientv3.Client, e
 	answer.Config.ClusterID = config.ID
 	answer.Config.Kvstoremesh = config.Capabilities.Cached
 	answer.Config.SyncCanaries = config.Capabilities.SyncedCanaries
+	if !before(os.Getenv("LAB_CILIUM_VERSION"), 1, 17) {
+		answer.Config.ServiceExportsEnabled = config.Capabilities.ServiceExportsEnabled
+	}
 	if err := readState(ctx, client, config, &answer); err != nil {
 		return fail(answer.Status + "; " + err.Error())
 	}

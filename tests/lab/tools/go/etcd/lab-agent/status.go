@@ -17,8 +17,8 @@ type state struct {
 }
 
 type clusterMesh struct {
-	Clusters          []remoteCluster `json:"clusters"`
-	NumGlobalServices int             `json:"num-global-services,omitempty"` // left out by 1.19 and newer
+	Clusters          []remoteCluster `json:"clusters"`                      // null when there is none
+	NumGlobalServices int             `json:"num-global-services,omitempty"` // of 1.18 and older
 }
 
 type remoteCluster struct {
@@ -44,6 +44,8 @@ type remoteConfig struct {
 	ClusterID    uint32 `json:"cluster-id,omitempty"`
 	Kvstoremesh  bool   `json:"kvstoremesh,omitempty"`
 	SyncCanaries bool   `json:"sync-canaries,omitempty"`
+	// Of 1.17 and newer, and null where the peer is older.
+	ServiceExportsEnabled *bool `json:"service-exports-enabled,omitempty"`
 }
 
 type remoteSynced struct {
