@@ -39,6 +39,8 @@ from tests.testing.waiting import wait_for
 MEMBERS: Final = ("c1", "c2")
 WORLDS: Final = 200
 SECONDS: Final = 1.0
+ATTEMPTS: Final = 3
+"""Of which one has to agree in every flow: on a busy machine one of a thousand answers may be late."""
 PORTS: Final = ("8080", "8000", "8039")
 LABELS: Final[tuple[dict[str, str], ...]] = ({"app": "x"}, {"app": "y", "tier": "x"}, {"tier": "y"})
 POPULATION: Final = {f"{namespace}-{place}": (namespace, labels) for namespace in ("blue", "green") for place, labels in enumerate(LABELS)}
@@ -232,9 +234,10 @@ def test_real_agents_let_through_what_the_evaluator_says(ground: Ground, record_
     for number, wish in enumerate(generated(WORLDS)):
         policies = policies_of(wish)
         with in_force(ground, policies):
-            rows = compared(ground, policies, wish.flows)
-            if any(row for row, _outcome in rows):  # a packet may be lost on a busy machine
+            for _ in range(ATTEMPTS):
                 rows = compared(ground, policies, wish.flows)
+                if not any(row for row, _outcome in rows):
+                    break
         outcomes.update(outcome for _row, outcome in rows)
         differences += [f"world {number}, {[i.name for i in wish.intents]}: {row}" for row, _outcome in rows if row]
     for outcome, count in outcomes.items():
