@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -36,8 +37,8 @@ def mesh(request: pytest.FixtureRequest) -> Iterator[MeshLab]:
     """Two connected clusters, c2 without kvstoremesh, that both serve a global Service."""
     if request.param == "real":
         request.getfixturevalue("real_agents")
-    same = {"cilium": "1.19", "binary_version": CILIUM_AGENT, "kvstoremesh": (True, False)}
-    with MeshLab(LabOptions(name=unused_name(), clusters=2, agents=request.param, **same)) as lab:  # type: ignore[arg-type]  # mixed values
+    usual = LabOptions(name=unused_name(), clusters=2, cilium="1.19", binary_version=CILIUM_AGENT, kvstoremesh=(True, False))
+    with MeshLab(replace(usual, agents=request.param)) as lab:
         assert status(lab, "c1") == {"clusters": None}
         furnish(lab, packets=request.param == "real")
         for cluster in lab.names:

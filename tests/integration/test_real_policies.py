@@ -212,7 +212,7 @@ def dial_all(ground: Ground, dialled: Sequence[Flow]) -> list[tuple[PolicyEndpoi
         return [row for rows in threads.map(ask, ground.pods) for row in rows]
 
 
-def test_a_flow_that_an_agent_drops_is_told_from_one_that_arrives(ground: Ground) -> None:
+def test_a_flow_that_an_agent_drops_differs_from_one_that_arrives(ground: Ground) -> None:
     """Without this, agents that enforce nothing and pods that do not answer would agree with any evaluator."""
     deny = ConnectivityIntent(
         name="deny",

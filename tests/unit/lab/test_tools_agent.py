@@ -55,7 +55,7 @@ class Peer:
             capture_output=True,
             timeout=scaled(20),
         )
-        return {cluster["name"]: cluster for cluster in json.loads(answer.stdout)["cluster-mesh"]["clusters"]}
+        return {cluster["name"]: cluster for cluster in json.loads(answer.stdout)["cluster-mesh"]["clusters"] or []}
 
 
 def free_port() -> int:
