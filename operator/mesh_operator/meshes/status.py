@@ -99,16 +99,22 @@ def status_of_fabric(stored: Stored, rows: Sequence[BindingRow], now: datetime) 
 
 
 def _unmeasured(stored: Stored, phase: str, reason: str, message: str, now: datetime, *, standing: bool = True) -> Status:
-    """Return a status without a new measurement. ``standing``: objects of earlier runs exist, so their measured values stay."""
+    """Return a status without a new measurement. ``standing``: objects of earlier runs exist, so their measured values stay.
+
+    A binding that was in error with the same spec stays so: that nothing can be measured now makes it no better.
+    """
     before = status_before(stored)
     kept = before if standing else {}
     degraded = kept.get("phase") in GOOD
+    same = before.get("observedGeneration") == generation_of(stored.obj)
+    if same and kept.get("phase") == "Error" and not BY_KIND[stored.key.kind].listed:
+        phase = "Error"
     text, why = one_line(message, TEXT), valid_reason(reason)
     earlier = {str(entry.get("type")): entry for entry in rows_of(kept, "conditions")}
     conditions = [condition(kind, None, why, text) for kind in earlier if kind not in ("Accepted", "Ready", "Degraded")]
     if BY_KIND[stored.key.kind].listed:
-        same = earlier.get("Accepted") if before.get("observedGeneration") == generation_of(stored.obj) else None
-        conditions.insert(0, {**same} if same else condition("Accepted", False if reason == MESH_NOT_FOUND else None, why, text))
+        accepted = earlier.get("Accepted") if same else None
+        conditions.insert(0, {**accepted} if accepted else condition("Accepted", False if reason == MESH_NOT_FOUND else None, why, text))
     conditions += [condition("Ready", False, why, text), condition("Degraded", degraded, why, text)]
     return {
         **kept,

@@ -281,6 +281,7 @@ def _wait(
         waited.readers,
         now=now,
         written=True,
+        idle=not written,
         findings=[finding for finding in recorder.outcome.findings if finding.cluster in excluded],
         proofs=proofs,
         previous=before,

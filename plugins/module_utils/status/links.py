@@ -20,6 +20,7 @@ from ..base.json_fields import parse_time
 from ..base.redact import one_line
 from ..etcd.heartbeat import ControllerProof, ProofVerdict
 from ..findings.finding import Finding
+from ..findings.wording import listed
 from ..mesh.facts import ClusterFacts, LinkFacts, ObserveFailure, ReaderFacts
 from ..mesh.link_stage import LinkStage
 from ..mesh.model import Mesh
@@ -112,6 +113,7 @@ class LinkState:
     proof: LinkProof = field(default_factory=LinkProof)
     broke: bool = False  # a reader still reports ready, while its new connection failed: the link worked a moment ago
     copied: bool = False  # agents report ready, and the kvstoremesh that made their copy does not: the link has worked before
+    held: bool = False  # a reader without a connection has records of the peer: it had a connection
     arrived: Mapping[str, int] = field(default_factory=dict)  # nodes, services, endpoints, identities of the peer that have arrived
     seconds: float = 0.0  # set by waiting: when the link entered its stage, in seconds after the wait began
 
@@ -207,6 +209,7 @@ def _combined(links: Sequence[LinkFacts], reader: ReaderFacts, kvstoremesh: bool
         nodes_total=reader.agents_total,
         broke=any(link.ready and link.proof == ProofVerdict.REFUTED for link in links),
         copied=_lost_by_kvstoremesh(links),
+        held=any(map(_holds_what_it_cannot_read, links)),
         arrived=_arrived(agents) or _arrived(links),
     )
 
@@ -220,6 +223,15 @@ def _lost_by_kvstoremesh(links: Sequence[LinkFacts]) -> bool:
     copies = [link for link in links if link.reader == "kvstoremesh"]
     ready = any(link_stage(link) is LinkStage.READY for link in links if link.reader == "agent")
     return ready and bool(copies) and all(link_stage(link) is not LinkStage.READY for link in copies)
+
+
+def _holds_what_it_cannot_read(link: LinkFacts) -> bool:
+    """Return whether a reader counts records of a peer with which it has no connection, or only one without the peer's configuration.
+
+    It reads records only after the configuration, and keeps them when the connection ends (pkg/kvstore/store/watchstore.go,
+    restartableWatchStore), so a connection that comes up for the first time never looks like this.
+    """
+    return any(link.arrived.values()) and not (link.connected and _configured(link))
 
 
 def _arrived(links: Sequence[LinkFacts]) -> dict[str, int]:
@@ -249,6 +261,7 @@ def build_status(
     findings: Sequence[Finding] = (),
     previous: Mapping[str, Any] | None = None,
     written: bool = False,
+    idle: bool = False,
     proofs: Mapping[tuple[str, str], ControllerProof] | None = None,
 ) -> dict[str, Any]:
     """Build ``status`` of a ClusterMeshBinding, with its ``links``.
@@ -259,7 +272,8 @@ def build_status(
         only some links are ready, else Error.
     :param previous: the status written earlier, which is not trusted (``earlier_binding``): keeps lastTransitionTime and the last proof of
         a link, and distinguishes a mesh that broke (Degraded) from a new one (Connecting).
-    :param written: the links were written after ``facts`` were observed.
+    :param written: a run carried the links out after ``facts`` were observed.
+    :param idle: that run had nothing to write, so ``facts`` say when the links were written.
     :param proofs: see ``link_states``. A peer whose heartbeat is older than three minutes makes the phase Degraded.
     :returns: phase, meshStatus, links, conditions, lastSyncTime, and observedGeneration when a generation is known. Times are RFC 3339.
         Members that a limit leaves out have ``asked: false``; phase and conditions are about the others.
@@ -270,7 +284,7 @@ def build_status(
     failures = {host: failure for host, failure in failures.items() if host not in not_asked}
     configured = written or any(link.known for r in readers.values() for link in r.links) or _any_configured(mesh, facts)
     was = str((previous or {}).get("phase", ""))
-    worked = not written and _worked(mesh, facts, links, now)
+    worked = (idle or not written) and _worked(mesh, facts, links, now)
     how = {"configured": configured, "worked": worked, "written": written, "partly": bool(not_asked)}
     phase = _phase(links, facts, failures, findings, was=was, **how)
     stale = _stale(links, now)
@@ -355,9 +369,11 @@ def _any_configured(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> bool:
 def _worked(mesh: Mesh, facts: Mapping[str, ClusterFacts], links: Sequence[LinkState], now: datetime) -> bool:
     """Return whether links that are not ready have worked before, or should have long ago, so that none of them is on its way.
 
-    That is so if they were written more than CONNECTING_LIMIT ago. Where the time of the last write is unknown, a copy that agents have is
-    the proof.
+    That is so if they were written more than CONNECTING_LIMIT ago, or if a reader has records of a peer that it does not reach any more.
+    Where the time of the last write is unknown, a copy that agents have is a proof too.
     """
+    if any(link.held for link in links):
+        return True
     pairs = [(facts[a], facts[b]) for a, b in mesh.links if a in facts and b in facts]
     holders = {local.host: local for local, peer in pairs if _is_written(local, peer.name)}
     secrets = [(local, f"Secret {secret.name}") for local in holders.values() for secret in (local.clustermesh, local.kvstoremesh)]
@@ -458,7 +474,7 @@ def _conditions(
         reason, message = "PrerequisiteNotMet", "; ".join(blocking)
     elif failures:
         reason = "WriteFailed" if any(f.writing for f in failures.values()) else "ClustersUnreachable"
-        message = "; ".join(f"{f.host}: {f.clause}" for f in list(failures.values())[:_NAMED])
+        message = "; ".join(f"{f.host}: {f.clause}{_endpoint_of(f, links)}" for f in list(failures.values())[:_NAMED])
     elif phase == "Pending":
         reason, message = "NotYetConnected", "No link is configured yet"
     elif stale and all_ready:
@@ -478,6 +494,17 @@ def _conditions(
 
 
 _NAMED: Final = 4
+
+
+def _endpoint_of(failure: ObserveFailure, links: Sequence[LinkState]) -> str:
+    """Return in brackets whether the mesh endpoint of a cluster that was not observed answers its peers; "" if no peer can say so."""
+    there = [link for link in links if link.peer == failure.host and not failure.writing]
+    proven = [link.cluster for link in there if link.ready and link.proof.verdict is ProofVerdict.PROVEN]
+    if proven:
+        return f" (its mesh endpoint is alive: {listed(proven, _NAMED)} read{'s' if len(proven) == 1 else ''} from it)"
+    gone = [link.cluster for link in there if link.stage is LinkStage.DIALLING]
+    known = [link for link in there if link.stage is not LinkStage.UNKNOWN]
+    return f" (its mesh endpoint does not answer {listed(gone, _NAMED)} either)" if gone and len(gone) == len(known) else ""
 
 
 def _stale(links: Sequence[LinkState], now: datetime) -> dict[str, datetime]:

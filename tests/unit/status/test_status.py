@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.heartbeat import ControllerProof, ProofVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import LinkFacts, ReaderFacts, WriterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_stage import LinkStage
@@ -21,6 +22,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.lin
     link_stage,
     link_states,
 )
+from tests.testing import outages
 from tests.testing.facts_builders import (
     NOW,
     SYNCED,
@@ -253,43 +255,62 @@ WRITTEN = {
     for host, facts in LINKED.items()
 }
 """Links that were written twenty minutes ago."""
-MILDER = {"Connected": 0, "Pending": 1, "Connecting": 1, "Degraded": 2, "Error": 3}
 
 
-def reported(cluster: str, peer: str, loss: int) -> ReaderFacts:
-    """Readers of a link that is more and more known to be lost: 0 works, 1 a new connection fails, 2 kvstoremesh has noticed it, 3 agents
-    have, and 4 the reader has forgotten the peer."""
-    (mesh, *agents) = reader_facts(cluster, [peer]).links
-    mesh = [mesh, replace(mesh, proof="refuted", error="refused"), not_ready(mesh), not_ready(mesh), not_ready(mesh, known=False)][loss]
-    found = (mesh, *(agents if loss < 3 else map(not_ready, agents)))
-    return reader_facts(cluster, [peer], links=found)
-
-
-STEPS = st.lists(st.tuples(st.sampled_from(["c1", "c2"]), st.booleans()), max_size=12)
-
-
-@given(STEPS, st.booleans())
-def test_the_phase_never_gets_milder_as_an_outage_is_confirmed(steps: list[tuple[str, bool]], remembered: bool) -> None:
-    """Each step confirms the loss of a link a little more, or that the API server of a cluster is silent too."""
-    loss, silent = {"c1": 0, "c2": 0}, set[str]()
-    before: dict[str, Any] | None = None
-    phases = []
-    for minute, step in enumerate([None, *steps]):
-        if step is not None:
-            cluster, quiet = step
-            if quiet:
-                silent.add(cluster)
-            else:
-                loss[cluster] = min(4, loss[cluster] + 1)
-        up = {host: facts for host, facts in WRITTEN.items() if host not in silent}
-        readers = {a: reported(a, b, loss[a]) for a, b in (("c1", "c2"), ("c2", "c1")) if a in up}
-        failures = {host: failure(host) for host in silent}
-        status = build_status(MESH, up, failures, readers, now=NOW + timedelta(minutes=minute), previous=before)
-        before = status if remembered else None
-        phases.append(status["phase"])
+@given(st.lists(outages.STEPS, max_size=30), outages.AGES, st.sampled_from(["status", "remembered", "connect"]))
+def test_the_phase_never_gets_milder_as_an_outage_is_confirmed(steps: list[tuple[str, str] | str], age: timedelta | None, run: str) -> None:
+    """Measured by runs that know nothing of each other, by such that do, and by runs of connect that find nothing to write."""
+    outage = outages.Outage(outages.linked_clusters(age))
+    how: dict[str, Any] = {"written": True, "idle": True} if run == "connect" else {}
+    statuses = [outage.measured(**how)]
+    for step in steps:
+        outage.grow(step)
+        statuses.append(outage.measured(previous=statuses[-1] if run == "remembered" else None, **how))
+    phases = [status["phase"] for status in statuses]
     assert phases[0] == "Connected"
-    ranks = [MILDER[phase] for phase in phases]
-    assert ranks == sorted(ranks), phases
+    assert phases == sorted(phases, key=outages.SEVERITY.__getitem__)
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    ("losses", "said"),
+    [
+        ((0, 0), " (its mesh endpoint is alive: c1 and c3 read from it)"),
+        ((0, 2), " (its mesh endpoint is alive: c1 reads from it)"),
+        ((1, 2), " (its mesh endpoint does not answer c1 and c3 either)"),
+        ((4, 4), ""),
+    ],
+)
+def test_of_a_member_whose_api_server_is_silent_the_status_says_whether_its_mesh_endpoint_lives(losses: tuple[int, int], said: str) -> None:
+    outage = outages.Outage(outages.linked_clusters(None), silent={"c2"})
+    outage.losses |= {("c1", "c2"): losses[0], ("c3", "c2"): losses[1]}
+    alive = [cluster for cluster, loss in zip(("c1", "c3"), losses, strict=True) if not loss]
+    proofs = {(cluster, "c2"): ControllerProof(cluster=cluster, peer="c2", verdict=ProofVerdict.PROVEN) for cluster in alive}
+    status = outage.measured(proofs=proofs)
+    messages = {row["message"] for row in status["conditions"] if row["type"] != "NodesReachable"}
+    assert messages == {f"c2: the API server does not answer{said}"}
+
+
+def test_that_a_reader_says_ready_is_no_proof_that_a_mesh_endpoint_is_alive() -> None:
+    status = outages.Outage(outages.linked_clusters(None), silent={"c2"}).measured()
+    assert status["links"][0]["ready"] and "mesh endpoint" not in str(status["conditions"])
+
+
+def test_of_a_member_in_which_a_write_failed_nothing_is_said_about_its_mesh_endpoint() -> None:
+    readers = {**READERS, "c1": changed(READERS["c1"], "kvstoremesh", proof="proven")}
+    status = build_status(MESH, FACTS, {"c2": replace(failure("c2"), writing=True)}, readers, now=NOW)
+    assert status["links"][0]["proof"] == "proven" and "mesh endpoint" not in str(status["conditions"])
+
+
+@in_one_test
+@pytest.mark.parametrize("loss", [2, 3, 4])
+def test_records_of_a_peer_that_is_not_reached_say_that_the_link_worked_whenever_it_was_written(loss: int) -> None:
+    just = outages.linked_clusters(timedelta(minutes=1))
+    lost = outages.Outage(just, losses=dict.fromkeys(outages.MESH.links, loss))
+    assert lost.measured()["phase"] == "Degraded"
+    assert lost.measured(written=True)["phase"] == "Connecting", "the run changed these links"
+    coming = {host: outages.reader_of(host, lost.losses, arrived={}) for host in just}
+    assert build_status(outages.MESH, just, {}, coming, now=NOW)["phase"] == "Connecting"
 
 
 def test_links_that_were_just_written_are_still_on_their_way() -> None:
@@ -300,11 +321,11 @@ def test_links_that_were_just_written_are_still_on_their_way() -> None:
 
 
 def test_a_link_whose_copy_agents_still_have_was_lost_and_not_made() -> None:
-    readers = {"c1": reported("c1", "c2", 2), "c2": reported("c2", "c1", 2)}
+    readers = {a: outages.reader_of(a, {(a, b): 2}, arrived={}) for a, b in MESH.links}
     assert build_status(MESH, LINKED, {}, readers, now=NOW)["phase"] == "Degraded"
     fresh = build_status(MESH, WRITTEN, {}, readers, now=NOW - timedelta(minutes=19))
     assert fresh["phase"] == "Connecting", "agents are read after kvstoremesh, which may have come up in between"
-    new = {"c1": reported("c1", "c2", 3), "c2": reported("c2", "c1", 3)}
+    new = {a: outages.reader_of(a, {(a, b): 3}, arrived={}) for a, b in MESH.links}
     assert build_status(MESH, LINKED, {}, new, now=NOW)["phase"] == "Connecting"
 
 
