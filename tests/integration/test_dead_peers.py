@@ -16,7 +16,7 @@ from tests.integration import credentials
 from tests.integration.labs import THREE_120
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.testing.playbooks import PlaybookRun
-from tests.testing.waiting import wait_for
+from tests.testing.waiting import equals, wait_for
 
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 
@@ -127,13 +127,35 @@ def test_a_member_whose_api_server_is_silent_is_measured_by_the_others(lab: Mesh
     assert (back["stage"], back["proof"]) == ("unknown", "unknown")
     assert there["nodePaths"]["reached"] == 1, "the nodes of the silent cluster are reached"
     assert (half.result["status"]["binding"]["phase"], condition(half, "NodesReachable")[0]) == ("Degraded", "Unknown")
+    assert condition(half, "Ready")[2].endswith("(its mesh endpoint is alive: c1 reads from it)")
+    assert "(its mesh endpoint is alive: c1 reads from it)" in half.output
 
     lab.lab.kill("c2")
     dead = lab.play("status")
     assert dead.rc != 0
     assert (link(dead, "c1", "c2")["proof"], link(dead, "c1", "c2")["ready"]) == ("refuted", False), dead.output
     assert dead.result["status"]["binding"]["phase"] == "Degraded", "it got milder as the outage was confirmed"
+    assert condition(dead, "Ready")[2].endswith("(its mesh endpoint does not answer c1 either)")
     lab.lab.thaw_api("c2")
+
+
+@pytest.mark.lab(THREE_120, use=2)
+def test_a_link_that_is_lost_just_after_it_was_written_is_not_taken_for_a_new_one(lab: MeshLab) -> None:
+    assert lab.play("connect").rc == 0
+    lab.lab.cut("c1", "c2")
+    wait_for(
+        lambda: any(row["ready"] for host, peer in (("c1", "c2"), ("c2", "c1")) for row in [lab.kvstoremesh_status(host)[peer]]),
+        equals(False),
+        what="kvstoremesh of both clusters notices the cut",
+        stall=180,
+    )
+    for run in (lab.play("status"), lab.play("connect", mesh_connect_wait_timeout=0)):
+        assert run.rc != 0 and not run.changed
+        lost = link(run, "c1", "c2")
+        assert (lost["stage"], lost["reader"], lost["arrived"]["nodes"]) == ("dialling", "kvstoremesh", 1), run.output
+        assert run.result["status"]["binding"]["phase"] == "Degraded", run.output
+    lab.lab.heal("c1", "c2")
+    lab.wait_connected()
 
 
 @pytest.mark.lab(THREE_120)

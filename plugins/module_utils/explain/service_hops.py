@@ -11,6 +11,7 @@ from typing import Any
 
 from ..mesh.cilium_config import replaces_kube_proxy, setting
 from ..mesh.facts import ClusterFacts
+from ..mesh.link_stage import LinkStage
 from ..mesh.traffic_facts import EndpointFacts, Key, ObjectFacts, TrafficFacts
 from ..services.annotations import affinity_of, is_global, is_shared
 from ..services.endpoints import MIRRORED
@@ -141,7 +142,7 @@ def _remote(question: Question, port: Mapping[str, Any], inputs: ExplainInputs, 
         traffic = inputs.traffic(host)
         if traffic is None:
             unknown.append(host)
-            lines.append(f"{host}: does not answer ({inputs.why_silent(host)})")
+            lines.append(f"{host}: does not answer ({inputs.why_silent(host)}){_link_to(question.source.cluster, host, inputs)}")
             continue
         service = traffic.services.get(key)
         why = _not_exported(service, port, facts)
@@ -150,6 +151,18 @@ def _remote(question: Question, port: Mapping[str, Any], inputs: ExplainInputs, 
         if not why and backends.ready:
             found.append(backends)
     return found, unknown
+
+
+def _link_to(local: str, peer: str, inputs: ExplainInputs) -> str:
+    """Return in words how the link to a cluster is that does not answer; "" where that is not known.
+
+    While it is ready, agents use the backends that the cluster publishes, whether or not its API server answers.
+    """
+    row = inputs.links.get((local, peer), {})
+    if row.get("ready"):
+        return f"; the link {local} -> {peer} is ready, so agents have what it publishes"
+    stage = row.get("stage", LinkStage.UNKNOWN)
+    return f"; nor is the link {local} -> {peer} ready (stage {stage})" if stage != LinkStage.UNKNOWN else ""
 
 
 def _not_exported(service: ObjectFacts | None, port: Mapping[str, Any], facts: ClusterFacts) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from ..items.owned import owning_item
+from ..items.owned import contains, owning_item
 from ..items.scene import Scene
 from ..items.system import is_system_namespace
 from ..mesh.item_kinds import ItemRef
@@ -176,9 +176,17 @@ class WorkloadIndex:
         return Planned(self, {host: self.view(host).with_rules(rules[host]) for host in rules}, gone)
 
     def rules(self, host: str, bodies: Iterable[Body]) -> list[Rule]:
-        """Return the rules of policies that are to be written."""
-        view = self.world.clusters[host]
-        return rules_of((_facts_of_body(body) for body in bodies), view.name, view.settings)
+        """Return the rules of policies that are to be written. One that is there as it should be stays as Cilium has judged it."""
+        view, there = self.world.clusters[host], self._policies_by_name.get(host, {})
+        return rules_of((_facts_of_body(body, there) for body in bodies), view.name, view.settings)
+
+    @cached_property
+    def _policies_by_name(self) -> Mapping[str, Mapping[tuple[str, str, str], ObjectFacts]]:
+        """Policies by inventory name and (kind, namespace, name)."""
+        return {
+            host: {(policy.kind, policy.namespace, policy.name): policy for policy in self.scene.traffic[host].policies}
+            for host in self.world.clusters
+        }
 
     def candidates(self, selector: Selector) -> Iterable[Group]:
         """Return the groups that may match: those that the most selective requirement leaves."""
@@ -327,8 +335,8 @@ def _own_labels(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
     return frozenset((key, value) for key, value in labels.items() if not key.startswith("io.cilium.k8s") and key != NAMESPACE)
 
 
-def _facts_of_body(body: Body) -> ObjectFacts:
-    metadata = body["metadata"]
-    return ObjectFacts(
-        kind=str(body["kind"]), path="", namespace=metadata.get("namespace", ""), name=metadata["name"], spec=body.get("spec") or {}
-    )
+def _facts_of_body(body: Body, observed: Mapping[tuple[str, str, str], ObjectFacts]) -> ObjectFacts:
+    kind, namespace, name = str(body["kind"]), body["metadata"].get("namespace", ""), body["metadata"]["name"]
+    spec, there = body.get("spec") or {}, observed.get((kind, namespace, name))
+    status = there.status if there is not None and contains(there.spec, spec) else {}
+    return ObjectFacts(kind=kind, path="", namespace=namespace, name=name, spec=spec, status=status)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from ..items.owned import contains
 from ..items.scene import Scene
 from ..mesh.traffic_facts import ObjectFacts, TrafficFacts
 from ..plan.steps import ApiWrite, Step
@@ -42,8 +43,10 @@ def scene_with_planned_policies(scene: Scene, steps: Iterable[Step]) -> Scene:
 
 
 def _written(path: str, body: Mapping[str, Any], there: ObjectFacts | None) -> ObjectFacts:
-    """Return the policy after a server-side apply by the binding, which owns every field of its spec. Cilium judges the new spec anew."""
+    """Return the policy after a server-side apply by the binding, which owns every field of its spec. Cilium judges a new spec anew."""
     parts, metadata = path.split("/"), body.get("metadata") or {}
+    spec, specs = body.get("spec") or (there.spec if there else {}), tuple(body.get("specs") or ())
+    same = there is not None and contains(there.spec, spec) and contains(there.specs, specs)
     return ObjectFacts(
         kind=KINDS[parts[-2]],
         path=path,
@@ -51,6 +54,7 @@ def _written(path: str, body: Mapping[str, Any], there: ObjectFacts | None) -> O
         name=parts[-1],
         labels={**(there.labels if there else {}), **(metadata.get("labels") or {})},
         annotations={**(there.annotations if there else {}), **(metadata.get("annotations") or {})},
-        spec=body.get("spec") or (there.spec if there else {}),
-        specs=tuple(body.get("specs") or ()),
+        spec=spec,
+        specs=specs,
+        status=there.status if there is not None and same else {},
     )

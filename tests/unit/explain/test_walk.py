@@ -161,13 +161,23 @@ def test_a_service_without_a_backend_says_of_every_cluster_why(here: TrafficFact
     assert any(line in entry for entry in backend.evidence), backend.evidence
 
 
-def test_backends_of_a_cluster_that_does_not_answer_are_not_known() -> None:
+@in_one_test
+@pytest.mark.parametrize(
+    ("links", "said"),
+    [
+        ({("c1", "c2"): READY}, "; the link c1 -> c2 is ready, so agents have what it publishes"),
+        ({("c1", "c2"): {"ready": False, "stage": "dialling"}}, "; nor is the link c1 -> c2 ready (stage dialling)"),
+        ({("c1", "c2"): {"ready": False, "stage": "unknown"}}, ""),
+        ({}, ""),
+    ],
+)
+def test_backends_of_a_cluster_that_does_not_answer_are_not_known_and_the_link_to_it_is_named(links: Any, said: str) -> None:
     silent = {"c2": ObserveFailure(host="c2", code="CM-API-01", message="no answer within 5 s")}
     seen_scene = scene(consumer(), members=("c2",), failures=silent)
-    found = trace_path(question(), ExplainInputs(scene=seen_scene, links={("c1", "c2"): READY}))
+    found = trace_path(question(), ExplainInputs(scene=seen_scene, links=links))
     backend = next(hop for hop in found.hops if hop.name == "backend")
     assert backend.answer is Answer.UNKNOWN
-    assert "c2: does not answer (no answer within 5 s)" in backend.evidence
+    assert f"c2: does not answer (no answer within 5 s){said}" in backend.evidence
 
 
 def test_with_affinity_local_the_backends_of_another_cluster_are_not_chosen_while_there_are_own_ones() -> None:
@@ -222,6 +232,11 @@ def test_a_policy_at_the_source_is_looked_at_too() -> None:
 
 def test_a_policy_that_cilium_refuses_leaves_the_hop_unknown_with_what_to_do() -> None:
     rule: dict[str, Any] = {"endpointSelector": {}, "ingress": [{"fromNodes": [{}]}]}
+    valid: dict[str, Any] = {"endpointSelector": {}, "ingress": [{}]}
+    said = replace(cnp("said", valid), status={"conditions": [{"type": "Valid", "status": "False", "message": "no"}]})
+    by_condition = next(hop for hop in explain(there=provider(policies=(said,))).hops if hop.name == "ingress policy")
+    assert by_condition.answer is Answer.UNKNOWN and "condition Valid is False" in by_condition.evidence[0]
+
     found = explain(there=provider(policies=(cnp("of-nodes", rule),)))
     ingress = next(hop for hop in found.hops if hop.name == "ingress policy")
 

@@ -216,6 +216,25 @@ def test_once_it_is_written_nothing_is_new() -> None:
     assert told(intent(source=side("cron", "c1")), place(made)) == {}
 
 
+def test_what_cilium_refused_of_an_intent_keeps_no_source_of_another_one_out() -> None:
+    """Its policy stays as it is, so it stays refused. A changed one is judged anew."""
+    where = place()
+    deny, allow = replace(intent("Deny"), name="no-front"), intent()
+    bodies = {wanted.name: compiled(wanted, where) for wanted in (deny, allow)}
+    (body,) = bodies["no-front"]["c2"]
+    own = item_marks(where.binding, ItemRef(ItemKind.INTENT, "no-front"))
+    refused = {"conditions": [{"type": "Valid", "status": "False", "message": "no"}]}
+
+    def told_of(made: ObjectFacts) -> set[str]:
+        there = place(replace(made, labels=own["labels"], annotations=own["annotations"]))
+        return {f.code for f in impact_findings(intent_impact(allow, bodies[allow.name], there, planned_intents(bodies, there)))}
+
+    made = policy_facts(body)
+    assert "CM-INT-33" in told_of(made)
+    assert "CM-INT-33" not in told_of(replace(made, status=refused))
+    assert "CM-INT-33" in told_of(replace(made, status=refused, spec={**made.spec, "ingressDeny": []}))
+
+
 def test_intents_of_one_run_are_seen_together() -> None:
     """Who another intent lets in does not lose access."""
     where = place()

@@ -115,16 +115,29 @@ def valid(status: str, message: str = "rule 3: no such thing") -> dict[str, Any]
     return {"conditions": [{"type": "Valid", "status": status, "message": message}]}
 
 
-def test_a_condition_of_cilium_is_believed_whatever_the_policy_says() -> None:
-    good = policy_facts({"kind": "CiliumNetworkPolicy", "metadata": {"name": "p"}, "spec": GOOD})
-    there = world({"c1": [replace(good, status=valid("False"))]})
+@in_one_test
+@pytest.mark.parametrize("kind", ["CiliumNetworkPolicy", "CiliumClusterwideNetworkPolicy"])
+@pytest.mark.parametrize("body", [{"spec": GOOD}, {"specs": [GOOD]}], ids=["spec", "specs"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_condition_of_cilium_is_believed_whatever_the_policy_says(kind: str, body: dict[str, Any], version: str) -> None:
+    good = policy_facts({"kind": kind, "metadata": {"name": "p"}, **body})
+    there = world({"c1": [replace(good, status=valid("False"))]}, version=version)
 
     assert judged(there, C, TARGET).ingress.shown == (
-        'not understood: CiliumNetworkPolicy default/p (Cilium refuses it: condition Valid is False: "rule 3: no such thing")'
+        f'not understood: {good.shown} (Cilium refuses it: condition Valid is False: "rule 3: no such thing")'
     )
-    assert outcome(world({"c1": [replace(good, status=valid("True"))]}), C, TARGET) is DENIED
-    for strange in ({}, {"conditions": None}, {"conditions": "no"}, {"conditions": [1, {"type": "Valid"}]}):
-        assert outcome(world({"c1": [replace(good, status=strange)]}), C, TARGET) is DENIED
+    assert outcome(world({"c1": [replace(good, status=valid("True"))]}, version=version), C, TARGET) is DENIED
+    for strange in ({}, {"conditions": None}, {"conditions": "no"}, {"conditions": [1, {"type": "Valid"}]}, valid("Unknown")):
+        assert outcome(world({"c1": [replace(good, status=strange)]}, version=version), C, TARGET) is DENIED
+
+
+@in_one_test
+@pytest.mark.parametrize("conditions", [["True", "False"], ["False", "True"]])
+def test_of_two_conditions_the_refusal_counts(conditions: list[str]) -> None:
+    """A status with both is no work of Cilium, which keeps one; what is not known protects nothing."""
+    good = policy_facts({"kind": "CiliumNetworkPolicy", "metadata": {"name": "p"}, "spec": GOOD})
+    status = {"conditions": [entry for given in conditions for entry in valid(given)["conditions"]]}
+    assert outcome(world({"c1": [replace(good, status=status)]}), C, TARGET) is UNKNOWN
 
 
 def test_a_key_in_both_selectors_of_a_peer_is_that_of_the_pod() -> None:

@@ -16,10 +16,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scen
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import Unread
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Step
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Flow
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome, verdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.workload_index import WorkloadIndex
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.difference import ChangeKind, changes_between
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.planned_policies import scene_with_planned_policies
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.port_set import LIMITS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.protection import Loss, losses
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.reach import Reach
@@ -195,6 +197,33 @@ def test_every_way_in_which_a_policy_protects_counts(old: ObjectFacts, stays: tu
 )
 def test_what_is_not_known_counts_as_lost(there: Scene) -> None:
     assert of_old(there)
+
+
+REFUSED: dict[str, Any] = {"conditions": [{"type": "Valid", "status": "False", "message": "no"}]}
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    ("old", "stays"), [(DENY, (OURS, replace(ISOLATE, status=REFUSED))), (replace(DENY, status=REFUSED), (OURS, ISOLATE))]
+)
+def test_what_cilium_refuses_replaces_nothing_and_goes_only_when_it_is_known_what_goes(
+    old: ObjectFacts, stays: tuple[ObjectFacts, ...]
+) -> None:
+    """Agents may still enforce an earlier version of a policy that is refused."""
+    assert of_old(shop(old, *stays))
+
+
+@in_one_test
+@pytest.mark.parametrize(
+    ("changed", "believed"), [({"labels": {"team": "red"}}, False), ({"spec": {**ISOLATE.spec, "egress": [{}]}}, True)]
+)
+def test_a_refused_policy_stays_so_until_its_spec_changes(changed: dict[str, Any], believed: bool) -> None:
+    path = "/apis/cilium.io/v2/namespaces/shop/ciliumnetworkpolicies/isolate"
+    there = shop(replace(ISOLATE, path=path, status=REFUSED))
+    body = {"metadata": {"name": "isolate", "labels": changed.get("labels", {})}, "spec": changed.get("spec", ISOLATE.spec)}
+    step = Step(wave=1, cluster="c1", verb="apply", object="isolate", why="", action=ApiWrite(method="apply", path=path, body=body))
+    (after,) = scene_with_planned_policies(there, [step]).traffic["c1"].policies
+    assert (after.status == {}) is believed
 
 
 ACCOUNT = {"matchLabels": {"io.cilium.k8s.policy.serviceaccount": "x"}}
