@@ -182,7 +182,7 @@ def status_lines(name: str, status: Mapping[str, Any], *, whole: bool = False) -
     count the ready ones. Of more than ``CLUSTERS_SHOWN`` clusters only those that are not connected have a row. The rest is summed up.
 
     :param status: ``status.binding`` of the result.
-    :param whole: every cluster and every link.
+    :param whole: every cluster and every link, with what of the peer has arrived.
     """
     every = status.get("links", ())
     many = len(every) > LINKS_SHOWN and not whole
@@ -201,6 +201,7 @@ def status_lines(name: str, status: Mapping[str, Any], *, whole: bool = False) -
         for link, text in zip(links, texts[1:], strict=True):
             lines.append(Line(f"  {text}", "green" if link["ready"] else "" if link["stage"] == LinkStage.NOT_ASKED else "yellow"))
             lines += [] if link["ready"] else _labelled_lines("error", link["error"])
+            lines += _labelled_lines("has", _arrived(link)) if whole else []
     if many and len(late) > len(links):
         rest = Counter(str(link["stage"]) for link in late[len(links) :])
         kinds = ", ".join(f"{number} {stage}" for stage, number in rest.most_common())
@@ -274,6 +275,12 @@ def _link_row(link: Mapping[str, Any], probed: bool) -> tuple[str, ...]:
     total = link["nodesTotal"]
     agents = f"{link['nodesReady']}/{link['nodesAsked']} of {total}" if 0 < link["nodesAsked"] < total else f"{link['nodesReady']}/{total}"
     return (name, link["stage"], agents, *((_nodes_reached(link),) if probed else ()), _last_proof(link), reader)
+
+
+def _arrived(link: Mapping[str, Any]) -> str:
+    """Return ``3 nodes, 2 services, 41 endpoints, 17 identities``, the records of the peer in a cluster; "" where none is counted."""
+    counts = link.get("arrived") or {}
+    return ", ".join(f"{counts[kind]} {kind}" for kind in ("nodes", "services", "endpoints", "identities") if kind in counts)
 
 
 def _nodes_reached(link: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ _TARGET: Final = re.compile(r'(?:^|,)target_cluster="([a-z0-9-]{1,63})"')
 KINDS = ("nodes", "endpoints", "identities", "services")
 ARRIVED: Final = {"nodes": "num-nodes", "services": "num-shared-services", "endpoints": "num-endpoints", "identities": "num-identities"}
 """What a reader counts of a peer -> its key; a count of zero is left out (api/v1/models/remote_cluster.go)."""
+_MOST: Final = 2**63 - 1  # Go's int64; an API server takes no larger integer
 NEVER = "0001-01-01"  # Go's zero time
 
 
@@ -66,8 +67,14 @@ def link_from_status(link: LinkFacts, status: Mapping[str, Any] | None) -> LinkF
         synced=_synced(mapping(status, "synced")),
         failures=max(0, number(status, "num-failures")),
         last_failure=_last_failure(text(status, "last-failure")),
-        arrived={kind: max(0, number(status, key)) for kind, key in ARRIVED.items()},
+        arrived=_arrived(status),
     )
+
+
+def _arrived(status: Mapping[str, Any]) -> dict[str, int]:
+    """Return the counts of all kinds; {} if one of them is no count, since then none is known."""
+    counts = {kind: number(status, key, absent=0 if key not in status else -1) for kind, key in ARRIVED.items()}
+    return counts if all(0 <= count <= _MOST for count in counts.values()) else {}
 
 
 def _synced(found: Mapping[str, Any]) -> dict[str, bool]:

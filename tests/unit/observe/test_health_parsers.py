@@ -95,6 +95,28 @@ def test_what_go_leaves_out_is_false() -> None:
     assert (unknown.config_required, unknown.config_retrieved, unknown.synced) == (None, None, {})
 
 
+@in_one_test
+@pytest.mark.parametrize(
+    ("said", "counts"),
+    [
+        ({"num-nodes": 3, "num-shared-services": 2, "num-endpoints": 41, "num-identities": 17, "num-service-exports": 9}, (3, 2, 41, 17)),
+        ({"num-endpoints": 41}, (0, 0, 41, 0)),  # Go leaves a count of zero out
+        ({}, (0, 0, 0, 0)),
+        ({"num-nodes": 2**63 - 1}, (2**63 - 1, 0, 0, 0)),
+        ({"num-nodes": 2**63}, None),  # no API server would take a status with it
+        ({"num-nodes": -1}, None),
+        ({"num-nodes": 3, "num-identities": "17"}, None),
+        ({"num-nodes": True}, None),
+        ({"num-nodes": None}, None),
+        ({"num-endpoints": 1.5}, None),
+    ],
+)
+def test_what_has_arrived_of_a_peer_is_counted_or_not_known(said: dict[str, Any], counts: tuple[int, ...] | None) -> None:
+    kinds = ("nodes", "services", "endpoints", "identities")
+    expected = {} if counts is None else dict(zip(kinds, counts, strict=True))
+    assert link_from_status(BLANK, {**READY, **said}).arrived == expected
+
+
 def test_a_peer_that_the_reader_does_not_list_is_not_known() -> None:
     assert link_from_status(BLANK, None) == BLANK
 

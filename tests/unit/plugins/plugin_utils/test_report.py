@@ -120,6 +120,18 @@ def test_a_link_that_is_not_ready_shows_its_stage_and_the_last_error() -> None:
     assert "      error: dial tcp 192.0.2.2:2379: connection refused" in lines
 
 
+def test_with_v_each_link_shows_what_of_the_peer_has_arrived_if_that_is_known() -> None:
+    counts = {"nodes": 3, "services": 2, "endpoints": 41, "identities": 17}
+    counted = reader_facts("c1", ["c2"])
+    counted = replace(counted, links=tuple(replace(link, arrived=counts) for link in counted.links))
+    status = build_status(MESH, FACTS, {}, {"c1": counted, "c2": reader_facts("c2", ["c1"])}, now=NOW)
+    whole = texts(status_lines("m", status, whole=True))
+    place = next(number for number, line in enumerate(whole) if "c1 -> c2" in line)
+    assert whole[place + 1] == "      has: 3 nodes, 2 services, 41 endpoints, 17 identities"
+    assert [line for line in whole if "has:" in line] == [whole[place + 1]]
+    assert not any("has:" in line for line in texts(status_lines("m", status)))
+
+
 def test_of_many_links_only_those_behind_are_shown_and_the_clusters_count_the_rest() -> None:
     hosts = [f"c{n}" for n in range(1, 51)]
     readers = {host: reader_facts(host, [peer for peer in hosts if peer != host]) for host in hosts}
