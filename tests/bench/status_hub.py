@@ -4,8 +4,9 @@
 
 Each cluster is a namespace of one real API server, and has an agent and a pod of clustermesh-apiserver. Nothing runs in them: the lab's
 kubelet answers exec with what kvstoremesh, the agents and ``troubleshoot`` of such a mesh print, also node health of two nodes for each
-peer. The Secrets hold no peers, so the controller proves no link. kube-apiserver passes no request on to a pod with an address of loopback,
-so metrics are not to be had, and kvstoremesh is asked by exec. Servers, kubelet and answers share the processors with what is measured.
+peer. The Secrets hold the peers, whose mesh endpoint is one real etcd, so the controller proves every peer. kube-apiserver passes no
+request on to a pod with an address of loopback, so metrics are not to be had, and kvstoremesh is asked by exec. Servers, kubelet and
+answers share the processors with what is measured.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,8 +22,11 @@ from typing import Any, Final
 
 from tests.bench.table import Target, columns
 from tests.demo.play import Desk
-from tests.lab.api import path_of
+from tests.lab.api import APPLY, path_of
 from tests.lab.kubelet import Node, node_objects
+from tests.lab.peer_generator import GeneratedPeers
+from tests.lab.tools import ensure
+from tests.lab.tools.progress import console
 from tests.testing.namespaced import install_clusters, install_definitions, inventory_of, mesh_variable
 from tests.testing.one_server import OneServer
 
@@ -31,6 +36,7 @@ HUB: Final = "hub"
 NODES: Final = 2  # of each peer, in node health
 SECONDS, MEGABYTES, LINES, RATIO = 12.0, 200.0, 100, 4.5
 _AT_ONCE: Final = 4
+_FILES: Final = "/var/lib/cilium/clustermesh/common-etcd-client"  # where pods have the certificate of their links
 _ANSWER: Final = """#!/bin/sh
 # What a pod of the cluster answers to a command: ANSWER CLUSTER COMMAND...
 folder=${0%/*}/$1
@@ -50,6 +56,7 @@ def measure(say: Callable[[str], None], sizes: Sequence[int] = SIZES) -> list[di
     with (
         OneServer(kubelet=True) as server,
         tempfile.TemporaryDirectory(prefix="mesh-answers-") as folder,
+        GeneratedPeers(ensure(("etcd",), progress=console()).path("etcd"), Path(folder) / "etcd", clusters=1) as endpoint,
     ):
         install_definitions(server.api, CILIUM)
         names: list[str] = []
@@ -63,8 +70,11 @@ def measure(say: Callable[[str], None], sizes: Sequence[int] = SIZES) -> list[di
                     server.api.create(obj)
             _install_pods(server, Path(folder), new)
             names = wanted
+            peers = {name: [peer for peer in names if peer != HUB] if name == HUB else [HUB] for name in names}
             for name in names:
-                _write_answers(Path(folder) / name, [peer for peer in names if peer != HUB] if name == HUB else [HUB])
+                _write_answers(Path(folder) / name, peers[name])
+            _write_peers(server, {name: peers[name] for name in (HUB, *new)}, endpoint.endpoint, Path(folder) / "etcd")
+            endpoint.beat()
             rows.append(_of_size(server, names, size, say))
     return rows
 
@@ -102,9 +112,14 @@ def _of_size(server: OneServer, names: Sequence[str], size: int, say: Callable[[
         output = desk.path / "output"
         run = desk.run("status", output=output)
         status = (run.mesh_result or {}).get("status", {}).get("binding", {})
-        ready = sum(link["ready"] for link in status.get("links", ()))
-        if run.status != 0 or ready != 2 * size:
-            raise SystemExit(f"status of {size} peers ended with status {run.status}: {ready} links ready.\n{output.read_text()[-4000:]}")
+        links = status.get("links", ())
+        ready, read = (
+            sum(link["ready"] for link in links),
+            sum((link["lastProof"] or {}).get("heartbeatAgeSeconds") is not None for link in links),
+        )
+        if run.status != 0 or (ready, read) != (2 * size, 2 * size):
+            said = f"{ready} links ready, {read} heartbeats read"
+            raise SystemExit(f"status of {size} peers ended with status {run.status}: {said}.\n{output.read_text()[-4000:]}")
         lines = len(output.read_text(encoding="utf-8").splitlines())
     return {"peers": size, "wall": run.wall, "cpu": run.cpu, "peak": run.peak, "lines": lines}
 
@@ -134,6 +149,24 @@ def _install_pods(server: OneServer, folder: Path, names: Sequence[str]) -> None
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(one, names))
+
+
+def _write_peers(server: OneServer, peers: dict[str, list[str]], endpoint: str, folder: Path) -> None:
+    """The Secrets of the links: every peer is dialled at ``endpoint``, with the certificate in ``folder``."""
+    text = f"endpoints:\n- {endpoint}\ntrusted-ca-file: {_FILES}-ca.crt\ncert-file: {_FILES}.crt\nkey-file: {_FILES}.key\n"
+    own = {key: (folder / file).read_bytes() for key, file in (("ca.crt", "ca.crt"), ("tls.crt", "remote.crt"), ("tls.key", "remote.key"))}
+
+    def one(name: str) -> None:
+        for secret, values in (
+            ("cilium-kvstoremesh", dict.fromkeys(peers[name], text.encode())),
+            ("clustermesh-apiserver-remote-cert", own),
+        ):
+            data = {key: b64encode(value).decode() for key, value in values.items()}
+            body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret, "namespace": name}, "data": data}
+            server.api.patch(path_of(body), body, kind=APPLY, field_manager="bench", force=True)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        list(pool.map(one, peers))
 
 
 def _write_answers(folder: Path, peers: Sequence[str]) -> None:

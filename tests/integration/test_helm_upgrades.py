@@ -21,6 +21,7 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import users_body
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users import users_step
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.gitops import KEEP
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.helm_upgrade import HelmUpgrade, helm_upgrade
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ownership import writers
@@ -62,11 +63,11 @@ class Release:
     namespace: str
     manifests: dict[str, Object]
 
-    def render(self, *peers: str, users: bool = True) -> None:
-        """Make the chart for these peers in the values."""
+    def render(self, *peers: str, users: bool = True, enabled: bool = True) -> None:
+        """Make the chart for these peers in the values. ``enabled``: clustermesh.config.enabled."""
         given = tuple(HelmPeer(name=name, ips=(f"127.0.9.{number}",)) for number, name in enumerate(peers, 1))
         options = ProfileOptions(
-            cluster_name="c1", cluster_id=1, version="1.19", key_type="ec", config_enabled=True, peers=given, namespace=self.namespace
+            cluster_name="c1", cluster_id=1, version="1.19", key_type="ec", config_enabled=enabled, peers=given, namespace=self.namespace
         )
         wanted = {*SECRETS, APISERVER, *((USERS,) if users else ())}
         kinds = ("Secret", "ConfigMap", "Deployment")
@@ -185,6 +186,27 @@ def test_a_server_side_upgrade_keeps_foreign_keys_and_fails_over_foreign_users(r
 
     release.helm("upgrade", *SERVER_SIDE, "--force-conflicts")
     assert release.kept() == (True, True, False)
+
+
+@pytest.mark.parametrize("way", [MERGE, SERVER_SIDE], ids=["merge", "server-side"])
+def test_with_the_configuration_disabled_helm_deletes_what_is_not_marked_and_keeps_the_rest_as_it_is(
+    release: Release, way: tuple[str, ...]
+) -> None:
+    release.render("p1")
+    release.helm("install", *way)
+    release.write_as_others()
+    paths = {name: path_of(release.manifests[name]) for name in (*SECRETS, USERS)}
+    marked = {name: paths[name] for name in ("cilium-kvstoremesh", USERS)}
+    for path in marked.values():
+        release.api.patch(path, {"metadata": {"annotations": {KEEP: "keep"}}}, field_manager=BINDING.manager)
+    before = {name: release.api.get(path) for name, path in marked.items()}
+
+    release.render(enabled=False)
+    assert not {*SECRETS, USERS} & release.manifests.keys()
+    release.helm("upgrade", *way)
+
+    assert release.api.get(paths["cilium-clustermesh"]) is None
+    assert {name: release.api.get(path) for name, path in marked.items()} == before
 
 
 def test_without_peers_a_server_side_release_owns_the_data_as_a_whole(release: Release) -> None:

@@ -7,7 +7,7 @@ port-forward (its API listens on the pod's localhost). Agents: ``cilium status -
 
 For peers whose configuration was not retrieved ``troubleshoot`` distinguishes dialling, TLS and authorisation: a reader that etcd admits
 but grants nothing reports itself as connected. To prove links it is run for every peer, also for one reported as ready: readers report the
-connection that they have, and detect a silent one only after 100 s.
+connection that they have, and detect one that is gone only after up to 130 s (mesh/versions.py, DELAYS).
 
 Node health comes with the status of the agents, in the same command (node_health.py).
 """

@@ -145,7 +145,7 @@ def binding_status_of(run: Run, options: ItemsOptions, desired: Desired, observa
     """Return ``status.binding`` from an earlier task, or measure it now; None when the run does not need it.
 
     New connections prove the links where a member does not answer, and for global services with failover: these promise to notice within
-    seconds a failure that kvstoremesh notices within 100 seconds.
+    seconds a failure that kvstoremesh notices within up to 130 seconds.
     """
     if options.state == "absent" or not options.require_connected:
         return None

@@ -126,8 +126,8 @@ def dead_members(
 ) -> frozenset[str]:
     """Return members that do not answer, and to which no link of a member that answers works.
 
-    A link whose state is unknown (stage ``unknown``) proves nothing. kvstoremesh alone notices a silent peer only after 100 s; so a run
-    that measures links, and has a silent member, opens new connections.
+    A link whose state is unknown (stage ``unknown``) proves nothing. kvstoremesh alone notices a silent peer only after up to 130 s; so
+    a run that measures links, and has a silent member, opens new connections.
     """
 
     def broken(row: Mapping[str, Any]) -> bool:
