@@ -198,7 +198,7 @@ class Demo:
         """What requests, agents and the playbook ``status`` say of the packets between the clusters, once they say what is wanted."""
         count = self.counts(HOME)[HOME]
         say("      $ kubectl --namespace kube-system exec ds/cilium -- cilium-health status")
-        paths, (_, output, result) = settled(
+        paths, (_status, output, result) = settled(
             lambda: (settled(self.paths, lambda found: set(found.values()) == {wanted}, every=2), outcome(desk, "status")),
             lambda found: nodes_reachable(found[1][2])["reason"] == REASONS[wanted],
         )
