@@ -242,6 +242,6 @@ def test_real_agents_let_through_what_the_evaluator_says(ground: Ground, record_
         differences += [f"world {number}, {[i.name for i in wish.intents]}: {row}" for row, _outcome in rows if row]
     for outcome, count in outcomes.items():
         record_property(f"flows {outcome}", count)
-    print(f"{WORLDS} worlds, {dict(outcomes)}")
+    print(f"{WORLDS} worlds, {dict(outcomes)}", *differences, sep="\n")  # of an assertion pytest shows the first line alone
     assert differences == []
     assert set(outcomes) == {Outcome.ALLOWED, Outcome.DENIED}

@@ -13,13 +13,15 @@ import os
 import socket
 import struct
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 ANSWERED, REFUSED, SILENT = "answered", "refused", "silent"
 ARRIVED = frozenset((ANSWERED, REFUSED))
 """Words of flows that came to their destination and back."""
 
-_ECHO_REQUEST = 8
+_ECHO_REPLY, _ECHO_REQUEST = 0, 8
+_IDENTIFIER = os.getpid() & 0xFFFF
 
 
 def dial(protocol: str, address: str, port: int, seconds: float) -> str:
@@ -42,16 +44,26 @@ def _send(protocol: str, address: str, port: int, seconds: float) -> str:
     with socket.socket(socket.AF_INET, kind, number) as opened:
         opened.settimeout(seconds)
         opened.connect((address, port if protocol == "UDP" else 0))
-        opened.send(b"?" if protocol == "UDP" else _echo_request())
-        opened.recv(64)
+        opened.send(b"?" if protocol == "UDP" else _echo(_ECHO_REQUEST))
+        end = time.monotonic() + seconds
+        # A raw socket is given all ICMP of the other end, which may be asking too.
+        while protocol != "UDP" and not is_echo_reply(opened.recv(128)):
+            opened.settimeout(max(end - time.monotonic(), 0.001))
+        if protocol == "UDP":
+            opened.recv(64)
     return ANSWERED
 
 
-def _echo_request() -> bytes:
+def _echo(kind: int) -> bytes:
     """RFC 792, with an identifier of this process' own and a checksum over three words."""
-    identifier = os.getpid() & 0xFFFF
-    total = (_ECHO_REQUEST << 8) + identifier + 1
-    return struct.pack("!BBHHH", _ECHO_REQUEST, 0, ~(total + (total >> 16)) & 0xFFFF, identifier, 1)
+    total = (kind << 8) + _IDENTIFIER + 1
+    return struct.pack("!BBHHH", kind, 0, ~(total + (total >> 16)) & 0xFFFF, _IDENTIFIER, 1)
+
+
+def is_echo_reply(packet: bytes) -> bool:
+    """Return whether an IPv4 packet is the answer to an echo request of this process."""
+    start = (packet[0] & 0x0F) * 4
+    return packet[start : start + 8] == _echo(_ECHO_REPLY)
 
 
 def main(argv: list[str]) -> None:
