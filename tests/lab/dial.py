@@ -46,8 +46,8 @@ def _send(protocol: str, address: str, port: int, seconds: float) -> str:
         opened.connect((address, port if protocol == "UDP" else 0))
         opened.send(b"?" if protocol == "UDP" else _echo(_ECHO_REQUEST))
         end = time.monotonic() + seconds
-        # A raw socket is given all ICMP of the other end, which may be asking too.
-        while protocol != "UDP" and not is_echo_reply(opened.recv(128)):
+        # A raw socket is given all ICMP of the other end, which may be asking too, and until it is connected that of all others.
+        while protocol != "UDP" and not is_echo_reply(opened.recv(128), address):
             opened.settimeout(max(end - time.monotonic(), 0.001))
         if protocol == "UDP":
             opened.recv(64)
@@ -60,10 +60,10 @@ def _echo(kind: int) -> bytes:
     return struct.pack("!BBHHH", kind, 0, ~(total + (total >> 16)) & 0xFFFF, _IDENTIFIER, 1)
 
 
-def is_echo_reply(packet: bytes) -> bool:
-    """Return whether an IPv4 packet is the answer to an echo request of this process."""
+def is_echo_reply(packet: bytes, address: str) -> bool:
+    """Return whether an IPv4 packet is the answer to an echo request of this process to ``address``."""
     start = (packet[0] & 0x0F) * 4
-    return packet[start : start + 8] == _echo(_ECHO_REPLY)
+    return packet[12:16] == socket.inet_aton(address) and packet[start : start + 8] == _echo(_ECHO_REPLY)
 
 
 def main(argv: list[str]) -> None:

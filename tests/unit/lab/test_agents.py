@@ -131,13 +131,14 @@ def test_flows_are_dialled_and_say_what_became_of_them(tmp_path: Path) -> None:
 
 
 def test_an_echo_request_of_the_other_end_is_no_answer() -> None:
-    header = bytes([0x45]) + bytes(19)
-    assert dial.is_echo_reply(header + dial._echo(0))
-    assert not dial.is_echo_reply(header + dial._echo(8)), "the other end asks too"
+    header = bytes([0x45]) + bytes(11) + bytes([10, 2, 0, 7]) + bytes(4)
+    assert dial.is_echo_reply(header + dial._echo(0), "10.2.0.7")
+    assert not dial.is_echo_reply(header + dial._echo(0), "10.2.0.8"), "the answer of another end, before the socket was connected"
+    assert not dial.is_echo_reply(header + dial._echo(8), "10.2.0.7"), "the other end asks too"
     other = bytearray(dial._echo(0))
     other[4] ^= 0xFF
-    assert not dial.is_echo_reply(header + bytes(other)), "the answer to another process"
-    assert not dial.is_echo_reply(header)
+    assert not dial.is_echo_reply(header + bytes(other), "10.2.0.7"), "the answer to another process"
+    assert not dial.is_echo_reply(header, "10.2.0.7")
 
 
 def test_a_probe_in_a_pod_with_packets_connects_to_the_address_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
