@@ -15,28 +15,30 @@ from typing import Any
 
 from tests.demo.evidence import ask_kvstoremesh
 from tests.demo.play import Desk
-from tests.demo.stages import StageFailed, find_servers, say, stop_on_signals
+from tests.demo.stages import Demo, StageFailed, find_servers, say
 from tests.demo.verdict import Verdict, judge
-from tests.lab.control import LabError
 from tests.lab.lab import Lab
 from tests.lab.options import LabOptions
 
 BINDING = "edge-mesh-eu"
 CLUSTERS = ("cluster-ffm-1", "cluster-ber-2")
 CILIUM = "1.20"
-STAGES = 5
 
 
-class Demo:
+class MeshDemo(Demo):
     """The five stages, and what they found out so far."""
 
+    STAGES = 5
+
     def __init__(self) -> None:
-        self.stage = 0
+        super().__init__()
+        self.taken_down = False
         self.said: dict[str, list[dict[str, Any]]] = {}
         self.phase = ""
 
     def verdict(self) -> Verdict:
-        return judge(BINDING, CLUSTERS, self.said, self.phase)
+        verdict = judge(BINDING, CLUSTERS, self.said, self.phase)
+        return verdict if self.taken_down or not verdict.good else Verdict(good=False, text=f"{verdict.text}, but not taken down again")
 
     def run(self) -> None:
         """All stages. Raises StageFailed."""
@@ -52,10 +54,7 @@ class Demo:
             self.connect(desk, lab)
             self.begin("Disconnect", "playbook disconnect: everything that connect wrote goes away again")
             self.play(desk, "disconnect", "The output above names what could not be removed.")
-
-    def begin(self, title: str, what: str) -> None:
-        self.stage += 1
-        say(f"\n[{self.stage}/{STAGES}] {title}: {what}")
+            self.taken_down = True
 
     @contextmanager
     def lab(self) -> Iterator[Lab]:
@@ -86,31 +85,14 @@ class Demo:
             for row in self.said[name]:
                 state = "ready" if row.get("ready") else "NOT ready"
                 say(f"      kvstoremesh of {name} says: {row.get('name')} is {state} ({row.get('status', '')})")
-        if not self.verdict().connected:
+        if not judge(BINDING, CLUSTERS, self.said, self.phase).good:
             raise StageFailed(
                 "The two clusters are not connected, whatever the playbooks said; this is a defect. Please report the output above."
             )
 
 
 def main() -> int:
-    stop_on_signals()
-    demo = Demo()
-    started = time.monotonic()
-    say(f"Demo of edge_portal.cilium_mesh: binding {BINDING} connects {' and '.join(CLUSTERS)}.")
-    try:
-        demo.run()
-    except KeyboardInterrupt:
-        say(f"\nStopped in stage {demo.stage} of {STAGES}; the clusters are gone.")
-        return 130
-    except (StageFailed, LabError) as error:
-        say(f"\nStage {demo.stage} of {STAGES} failed: {error}")
-    else:
-        say(f"\nDone after {time.monotonic() - started:.0f} s; the clusters are gone.")
-        say(demo.verdict().text)
-        return 0
-    verdict = demo.verdict()
-    say(f"{verdict.text}, but not taken down again" if verdict.connected else verdict.text)
-    return 1
+    return MeshDemo().perform(f"Demo of edge_portal.cilium_mesh: binding {BINDING} connects {' and '.join(CLUSTERS)}.")
 
 
 if __name__ == "__main__":

@@ -6,10 +6,16 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from types import FrameType
+from typing import ClassVar
 
+from tests.demo.verdict import Verdict
+from tests.lab.control import LabError
+from tests.lab.controlplane import StartError
 from tests.lab.tools import ALL, ToolUnavailable, crds_for_profile, ensure
 from tests.lab.tools.cache import cache_root
 from tests.lab.tools.progress import console
@@ -20,6 +26,48 @@ ORIGINS = {"MESH_LAB_TOOLS": "the folder MESH_LAB_TOOLS", "PATH": "PATH", "built
 
 class StageFailed(Exception):
     """A stage did not do what it is for. The text says what to do."""
+
+
+class Demo(ABC):
+    """Stages, one after the other, on clusters that end with them, and a verdict on what was seen, which is the last line."""
+
+    STAGES: ClassVar[int]
+    ENDED: ClassVar[str] = "the clusters are gone"
+
+    def __init__(self) -> None:
+        self.stage = 0
+
+    @abstractmethod
+    def run(self) -> None:
+        """All stages. Raises StageFailed."""
+
+    @abstractmethod
+    def verdict(self) -> Verdict:
+        """Judge what was seen until now."""
+
+    def begin(self, title: str, what: str) -> None:
+        self.stage += 1
+        say(f"\n[{self.stage}/{self.STAGES}] {title}: {what}")
+
+    def perform(self, introduction: str) -> int:
+        """Run all stages and print the verdict. Returns the exit status: 0 only if nothing failed and all was seen."""
+        stop_on_signals()
+        started = time.monotonic()
+        say(introduction)
+        try:
+            self.run()
+        except KeyboardInterrupt:
+            say(f"\nStopped in stage {self.stage} of {self.STAGES}; {self.ENDED}.")
+            return 130
+        except (StageFailed, LabError, StartError, ToolUnavailable, AssertionError) as error:
+            first = str(error).partition("\n")[0]  # an AssertionError has all that was compared below it
+            say(f"\nStage {self.stage} of {self.STAGES} failed: {first}")
+            say(self.verdict().text)
+            return 1
+        say(f"\nDone after {time.monotonic() - started:.0f} s; {self.ENDED}.")
+        verdict = self.verdict()
+        say(verdict.text)
+        return 0 if verdict.good else 1
 
 
 def say(line: str) -> None:

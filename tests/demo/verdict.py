@@ -11,14 +11,14 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Links counted per direction. ``connected`` takes both witnesses: every kvstoremesh, and the phase that the collection reported."""
+    """The last line of a demo. ``good``: everything that it is to show was seen."""
 
-    connected: bool
+    good: bool
     text: str
 
 
 def judge(binding: str, clusters: Sequence[str], said: Mapping[str, Iterable[Mapping[str, Any]]], phase: str) -> Verdict:
-    """Compare the two witnesses.
+    """Compare the two witnesses: every kvstoremesh, and the phase that the collection reported. Links are counted per direction.
 
     :param said: by cluster, the rows of its ``kvstoremesh-dbg status -o json`` (``name`` of the peer, ``ready``); absent: not asked.
     :param phase: ``status.binding.phase`` of the collection's own result, "" when there was none.
@@ -30,4 +30,4 @@ def judge(binding: str, clusters: Sequence[str], said: Mapping[str, Iterable[Map
     word = "Connected" if connected else "not connected"
     counted = f"{len(whole)}/{len(clusters)} clusters, {len(ready)}/{len(wanted)} links ready"
     doubt = f"; the collection reported {phase or 'no phase'}" if ready == wanted and not connected else ""
-    return Verdict(connected=connected, text=f"{binding}: {word} ({counted}{doubt})")
+    return Verdict(good=connected, text=f"{binding}: {word} ({counted}{doubt})")

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.demo.play import Desk
-from tests.demo.stages import StageFailed, find_servers, say, stop_on_signals
+from tests.demo.stages import Demo, StageFailed, find_servers, say
+from tests.demo.verdict import Verdict
 from tests.demo_fleet.evidence import Watcher, left_in_cluster, left_in_karmada
-from tests.demo_fleet.verdict import Seen, Snapshot, Story, Verdict
+from tests.demo_fleet.verdict import Seen, Snapshot, Story
 from tests.lab import tools
 from tests.lab.api import LabApi
-from tests.lab.control import LabError
 from tests.lab.lab import Lab
 from tests.lab.options import LabOptions
 from tests.testing.karmada_members import deployer_kubeconfig
@@ -32,14 +32,15 @@ WORKSPACE: Final = "shop"
 NAME: Final = "web"
 STORY: Final = Story(workload=f"{WORKSPACE}/{NAME}", waves=CLUSTERS, old="1", new="2")
 CILIUM: Final = "1.20"
-STAGES: Final = 7
 
 
-class Demo:
+class FleetDemo(Demo):
     """The stages, and what was seen so far."""
 
+    STAGES = 7
+
     def __init__(self) -> None:
-        self.stage = 0
+        super().__init__()
         self.seen = Seen()
 
     def verdict(self) -> Verdict:
@@ -78,10 +79,6 @@ class Demo:
         back = {"fleet_workload_name": NAME, "fleet_workload_operation": "rollback", "fleet_workload_operation_id": "demo"}
         self.play(desk, "fleet_rollout", fleet=fleet(STORY.new), fleet_workload_to_revision=1, **back)
         self.seen.returned = self.show(watcher)
-
-    def begin(self, title: str, what: str) -> None:
-        self.stage += 1
-        say(f"\n[{self.stage}/{STAGES}] {title}: {what}")
 
     @contextmanager
     def lab(self) -> Iterator[Lab]:
@@ -142,22 +139,7 @@ FLEET: Final = {
 
 
 def main() -> int:
-    stop_on_signals()
-    demo = Demo()
-    started = time.monotonic()
-    say(f"Demo of edge_portal.cilium_mesh: a workload of the tenant {WORKSPACE} in {' and '.join(CLUSTERS)}.")
-    try:
-        demo.run()
-    except KeyboardInterrupt:
-        say(f"\nStopped in stage {demo.stage} of {STAGES}; the clusters are gone.")
-        return 130
-    except (StageFailed, LabError) as error:
-        say(f"\nStage {demo.stage} of {STAGES} failed: {error}")
-    else:
-        say(f"\nDone after {time.monotonic() - started:.0f} s; the clusters are gone.")
-    verdict = demo.verdict()
-    say(verdict.text)
-    return 0 if verdict.good else 1
+    return FleetDemo().perform(f"Demo of edge_portal.cilium_mesh: a workload of the tenant {WORKSPACE} in {' and '.join(CLUSTERS)}.")
 
 
 if __name__ == "__main__":

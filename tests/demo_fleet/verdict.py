@@ -8,6 +8,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tests.demo.verdict import Verdict
+
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
@@ -34,14 +36,6 @@ class Seen:
     updated: Snapshot | None = None
     returned: Snapshot | None = None
     left: Sequence[str] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """``good``: everything that the demo is to show was seen."""
-
-    good: bool
-    text: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,17 +20,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.demo.evidence import ask_kvstoremesh
-from tests.demo.stages import StageFailed, find_servers, say, stop_on_signals
+from tests.demo.stages import Demo, StageFailed, find_servers, say
+from tests.demo.verdict import Verdict
 from tests.demo_operator import leftovers
 from tests.demo_operator.follow import GONE, Follower
 from tests.demo_operator.scene import CLUSTERS, MESH, NAME, TENANTS, WANTED, documents_in
-from tests.demo_operator.verdict import HURT, OTHER, Seen, Verdict, judge
+from tests.demo_operator.verdict import HURT, OTHER, Seen, judge
 from tests.integration.everything import everything
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.operator_lab import NamespaceWorkspace, Workspace, run_folders, run_processes
 from tests.integration.shop import furnish
-from tests.lab.control import LabError
-from tests.lab.controlplane import StartError
 from tests.lab.options import LabOptions
 from tests.lab.tools import ToolUnavailable, ensure
 from tests.testing.kcp_client import path_of
@@ -42,7 +41,6 @@ from tests.testing.operator_process import OperatorProcess
 
 BINDING: Final = "ClusterMeshBinding"
 CILIUM: Final = "1.20"
-STAGES: Final = 8
 SOURCES: Final = ("kcp", "kubernetes")
 PLACES: Final = {"kcp": "a workspace of kcp", "kubernetes": "a namespace of one ordinary cluster"}
 PLURAL: Final = {"kcp": "workspaces", "kubernetes": "namespaces"}
@@ -53,12 +51,15 @@ READY: Final = {
 CHECK: Final = 5  # seconds between two looks at a mesh; 5 minutes unless the operator is told
 
 
-class Demo:
+class OperatorDemo(Demo):
     """The stages, and what was seen so far."""
 
+    STAGES = 8
+    ENDED = "operator, servers and clusters are gone"
+
     def __init__(self, source: str) -> None:
+        super().__init__()
         self.source = source
-        self.stage = 0
         self.workspaces: dict[str, Workspace] = {}
         self.before: dict[str, Any] = {}
         self.seen = Seen()
@@ -89,10 +90,6 @@ class Demo:
                 "Nothing left", f"every object of every kind in the clusters, the {PLURAL[self.source]}, the operator's records, its runs"
             )
             self.look_what_is_left(status)
-
-    def begin(self, title: str, what: str) -> None:
-        self.stage += 1
-        say(f"\n[{self.stage}/{STAGES}] {title}: {what}")
 
     # Around the operator
 
@@ -238,21 +235,8 @@ def _kcp() -> tuple[str, str]:
 def main() -> int:
     parser = argparse.ArgumentParser("python -m tests.demo_operator")
     parser.add_argument("source", nargs="?", default="kcp", choices=SOURCES, help="where the custom resources are")
-    stop_on_signals()
-    demo, started = Demo(parser.parse_args().source), time.monotonic()
-    say(f"Demo of the operator of edge_portal.cilium_mesh: {' and '.join(TENANTS)} each write {BINDING} {NAME}.")
-    try:
-        demo.run()
-    except KeyboardInterrupt:
-        say(f"\nStopped in stage {demo.stage} of {STAGES}; operator, servers and clusters are gone.")
-        return 130
-    except (StageFailed, LabError, StartError, ToolUnavailable, AssertionError) as error:
-        say(f"\nStage {demo.stage} of {STAGES} failed: {str(error).splitlines()[0]}")
-    else:
-        say(f"\nDone after {time.monotonic() - started:.0f} s; operator, servers and clusters are gone.")
-    verdict = demo.verdict()
-    say(verdict.text)
-    return 0 if verdict.good else 1
+    introduction = f"Demo of the operator of edge_portal.cilium_mesh: {' and '.join(TENANTS)} each write {BINDING} {NAME}."
+    return OperatorDemo(parser.parse_args().source).perform(introduction)
 
 
 if __name__ == "__main__":

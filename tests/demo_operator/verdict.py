@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from tests.demo.verdict import Verdict
 from tests.demo_operator.follow import GONE, Change
 from tests.demo_operator.scene import TENANTS, WANTED
 
@@ -27,14 +28,6 @@ class Seen:
     healed: float = inf
     deleted: float = inf
     left: Sequence[str] | None = None  # what remains, a line each; None: nobody looked
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """``good``: everything that the demo is to show was seen."""
-
-    good: bool
-    text: str
 
 
 def judge(seen: Seen) -> Verdict:

@@ -16,7 +16,8 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from tests.demo.play import Desk
-from tests.demo.stages import StageFailed, find_servers, say, stop_on_signals
+from tests.demo.stages import Demo, StageFailed, find_servers, say
+from tests.demo.verdict import Verdict
 from tests.demo_traffic import screen
 from tests.demo_traffic.evidence import REQUESTS, Agent, Client, Stream, tail
 from tests.demo_traffic.scene import CLIENT, NAME, SPACE, WEB, scene
@@ -31,14 +32,12 @@ from tests.demo_traffic.verdict import (
     Passage,
     Paths,
     Seen,
-    Verdict,
     answered,
     judge,
 )
 from tests.lab import agents, tools, workloads
-from tests.lab.control import LabError
 from tests.lab.lab import Lab
-from tests.lab.options import LabOptions
+from tests.lab.options import USUAL, LabOptions
 from tests.lab.patience import Budget
 from tests.testing.waiting import equals
 
@@ -50,8 +49,6 @@ HOME: Final = "cluster-ffm-1"
 AWAY: Final = "cluster-ber-2"
 CLUSTERS: Final = (HOME, AWAY)
 PAIRS: Final = ((HOME, AWAY), (AWAY, HOME))
-CILIUM: Final = "1.20"
-STAGES: Final = 7
 REPLICAS: Final = 2
 SAMPLE: Final = 10
 """Requests that show whether a change has arrived at the agents."""
@@ -75,11 +72,13 @@ DENY: Final[Mapping[str, Any]] = {
 }
 
 
-class Demo:
+class TrafficDemo(Demo):
     """The stages, and what was seen so far."""
 
+    STAGES = 7
+
     def __init__(self) -> None:
-        self.stage = 0
+        super().__init__()
         self.seen = Seen()
         self.clients: dict[str, Client] = {}
         self.agents: dict[str, Agent] = {}
@@ -92,7 +91,7 @@ class Demo:
         self.begin("Servers", "those of a cluster, and cilium-agent, found or built once")
         if lacks := list(agents.missing()):
             raise StageFailed(f"real agents need {', '.join(lacks)}, which this machine does not have (docs/lab.md#real-agents).")
-        find_servers(CILIUM, tools.AGENT)
+        find_servers(USUAL["real"], tools.AGENT)
         self.begin("Clusters", f"{' and '.join(CLUSTERS)}, with a real cilium-agent each")
         with self.lab() as lab, Desk({name: lab.clusters[name].kubeconfig for name in CLUSTERS}, {"cilium_mesh": MESH}) as desk:
             self.furnish(lab)
@@ -102,15 +101,11 @@ class Demo:
             self.decide(desk)
             self.cut(desk, lab)
 
-    def begin(self, title: str, what: str) -> None:
-        self.stage += 1
-        say(f"\n[{self.stage}/{STAGES}] {title}: {what}")
-
     @contextmanager
     def lab(self) -> Iterator[Lab]:
         say("      starting, usually 15 s")
         started = time.monotonic()
-        with Lab(LabOptions(name="demo-traffic", clusters=len(CLUSTERS), names=CLUSTERS, cilium=CILIUM, agents="real")) as lab:
+        with Lab(LabOptions(name="demo-traffic", clusters=len(CLUSTERS), names=CLUSTERS, agents="real")) as lab:
             say(f"      ready after {time.monotonic() - started:.0f} s")
             yield lab
 
@@ -269,22 +264,7 @@ def _binding(result: Object) -> Object:
 
 
 def main() -> int:
-    stop_on_signals()
-    demo = Demo()
-    started = time.monotonic()
-    say(f"Demo of edge_portal.cilium_mesh: requests in {' and '.join(CLUSTERS)}.")
-    try:
-        demo.run()
-    except KeyboardInterrupt:
-        say(f"\nStopped in stage {demo.stage} of {STAGES}; the clusters are gone.")
-        return 130
-    except (StageFailed, LabError) as error:
-        say(f"\nStage {demo.stage} of {STAGES} failed: {error}")
-    else:
-        say(f"\nDone after {time.monotonic() - started:.0f} s; the clusters are gone.")
-    verdict = demo.verdict()
-    say(verdict.text)
-    return 0 if verdict.good else 1
+    return TrafficDemo().perform(f"Demo of edge_portal.cilium_mesh: requests in {' and '.join(CLUSTERS)}.")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tests.demo.verdict import Verdict
+
 NO_ANSWER: Final = ""
 """In the place of a cluster: it answered none of these requests."""
 
@@ -116,14 +118,6 @@ class Seen:
     whole: Passage | None = None
     cut: Passage | None = None
     healed: Passage | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """``good``: everything that the demo is to show was seen."""
-
-    good: bool
-    text: str
 
 
 def judge(home: str, away: str, seen: Seen) -> Verdict:

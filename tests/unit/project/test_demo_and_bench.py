@@ -22,7 +22,7 @@ READY_BOTH = {"a": [{"name": "b", "ready": True}], "b": [{"name": "a", "ready": 
 
 def test_both_kvstoremesh_and_the_collection_agree() -> None:
     verdict = judge("edge", PAIR, READY_BOTH, "Connected")
-    assert (verdict.connected, verdict.text) == (True, "edge: Connected (2/2 clusters, 2/2 links ready)")
+    assert (verdict.good, verdict.text) == (True, "edge: Connected (2/2 clusters, 2/2 links ready)")
 
 
 @in_one_test
@@ -41,7 +41,7 @@ def test_both_kvstoremesh_and_the_collection_agree() -> None:
 )
 def test_one_missing_witness_is_enough_for_not_connected(said: dict[str, list[dict[str, Any]]], phase: str, text: str) -> None:
     verdict = judge("edge", PAIR, said, phase)
-    assert (verdict.connected, verdict.text) == (False, text)
+    assert (verdict.good, verdict.text) == (False, text)
 
 
 def run(wall: float) -> Run:

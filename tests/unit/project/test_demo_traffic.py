@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.demo_traffic import __main__ as demo
+from tests.demo import stages
 from tests.demo_traffic import screen
-from tests.demo_traffic.__main__ import AWAY, HOME, PAIRS
+from tests.demo_traffic.__main__ import AWAY, HOME, PAIRS, TrafficDemo, main
 from tests.demo_traffic.evidence import paths_in, tail
 from tests.demo_traffic.verdict import NO_ANSWER, REACHED, TUNNEL_CUT, Count, Failover, Passage, Paths, Reply, Seen, judge
 from tests.lab import agents
@@ -152,8 +152,8 @@ def test_a_bar_has_a_block_for_each_request_and_fits_the_screen() -> None:
 
 def test_what_a_machine_lacks_is_one_line_and_no_success(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(agents, "missing", lambda: iter(["root (CAP_SYS_ADMIN)", "ipset"]))
-    monkeypatch.setattr(demo, "stop_on_signals", lambda: None)
-    assert demo.main() == 1
+    monkeypatch.setattr(stages, "stop_on_signals", lambda: None)
+    assert main() == 1
     said = capsys.readouterr().out.splitlines()
     assert [line for line in said if "ipset" in line] == [
         "Stage 1 of 7 failed: real agents need root (CAP_SYS_ADMIN), ipset, which this machine does not have (docs/lab.md#real-agents)."
@@ -167,7 +167,9 @@ def lines() -> Sequence[str]:
 
 def test_the_recording_is_of_a_run_that_showed_everything() -> None:
     assert recordings.shape(lines()[-1]) == recordings.shape(judge(HOME, AWAY, WHOLE).text)
-    assert [line[1:4] for line in lines() if line.startswith("[")] == [f"{stage}/{demo.STAGES}" for stage in range(1, demo.STAGES + 1)]
+    assert [line[1:4] for line in lines() if line.startswith("[")] == [
+        f"{stage}/{TrafficDemo.STAGES}" for stage in range(1, TrafficDemo.STAGES + 1)
+    ]
     assert [line for line in lines() if len(line) > screen.COLUMNS] == []
 
 
