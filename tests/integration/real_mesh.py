@@ -41,8 +41,7 @@ def services(lab: MeshLab, **more: Any) -> PlaybookRun:
 
 def ask(lab: MeshLab, cluster: str) -> str:
     """One request of the client to the Service: who answered, or `REFUSED`."""
-    handle = lab.lab.clusters[cluster]
-    answer = workloads.curl(handle.api, handle.kubeconfig, SPACE, CLIENT, "http://web/", seconds=1)
+    answer = workloads.curl(lab.lab.clusters[cluster].kubeconfig, SPACE, CLIENT, "http://web/", seconds=1)
     return answer.text.strip() if answer.code == 0 else REFUSED
 
 

@@ -170,7 +170,7 @@ def test_flows_have_what_made_ones_have(mesh: MeshLab) -> None:
     else:
         handle = mesh.lab.clusters["c1"]
         for _ in range(8):
-            workloads.curl(handle.api, handle.kubeconfig, SPACE, CLIENT, "http://web/")
+            workloads.curl(handle.kubeconfig, SPACE, CLIENT, "http://web/")
     found = wait_for(lambda: agent(mesh, "c1", *command).splitlines(), what="flows were recorded")
     assert any(shape(made) <= shape(json.loads(line)) for line in found), (
         sorted(shape(made) - shape(json.loads(found[0]))),

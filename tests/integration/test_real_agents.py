@@ -173,7 +173,7 @@ def test_a_probe_proves_an_allow_and_a_deny_by_what_packets_did(mesh: MeshLab, m
 def test_nothing_of_a_node_or_a_pod_leaves_the_machine(mesh: MeshLab) -> None:
     handle = mesh.lab.clusters["c1"]
     for url in ("http://203.0.113.1/", f"{handle.server}/version"):
-        answer = workloads.curl(handle.api, handle.kubeconfig, SPACE, CLIENT, url, seconds=2)
+        answer = workloads.curl(handle.kubeconfig, SPACE, CLIENT, url, seconds=2)
         assert answer.code, f"{url} answered to a pod: {answer.text}"
     routes = agent(mesh, "c1", "ip", "route", "show", "table", "all")
     assert "198.18.0.0/15" in routes and "default" not in routes

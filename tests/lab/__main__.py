@@ -278,8 +278,7 @@ def _exec(args: argparse.Namespace) -> int:
 
 def _curl(args: argparse.Namespace) -> int:
     kubeconfig = _cluster_of(args)
-    api = LabApi.from_kubeconfig(kubeconfig)
-    return max([_show(workloads.curl(api, kubeconfig, args.namespace, args.pod, args.url)) for _ in range(args.times)], default=0)
+    return max([_show(workloads.curl(kubeconfig, args.namespace, args.pod, args.url)) for _ in range(args.times)], default=0)
 
 
 def _show(answer: workloads.Answer) -> int:

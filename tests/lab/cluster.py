@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
@@ -215,6 +215,7 @@ class LabCluster:
             folder=self.files.folder / "pods",
             pods=pods,
             trials=trials,
+            names=self._names if self.systems else lambda namespace: (),
         )
         self.kubelet = Kubelet(
             self.api, world, self.nodes, self.hosts, self._executor, systems=self.systems, sync_delay=sync_delay, on_ready=self._lead
@@ -232,6 +233,9 @@ class LabCluster:
             **shell(),
         }
 
+    def _names(self, namespace: str) -> Iterator[str]:
+        return services.names(self._services.objects.values() if self._services else (), namespace)
+
     def _pod_place(self, address: str) -> NetNs | None:
         return self.kubelet.place_of(address) if self.kubelet else None
 
@@ -239,6 +243,8 @@ class LabCluster:
         if event == "SET" and services.wants_address(service) and key not in self._handing_out:
             self._handing_out.add(key)
             asyncio.get_running_loop().create_task(self._hand_out(key, service))
+        if self.systems and self.kubelet:
+            self.kubelet.names_changed()
         self._lead()
 
     async def _hand_out(self, key: Key, service: Object) -> None:

@@ -123,6 +123,11 @@ class Kubelet:
             task.cancel()
         await asyncio.gather(*(runner.end() for runner in self.runners.values()), return_exceptions=True)
 
+    def names_changed(self) -> None:
+        """A Service has come, changed or gone: pods find it by its name."""
+        for runner in self.runners.values():
+            runner.refresh()
+
     # From the API
 
     def _source_changed(self, kind: str, key: Key) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import marshal
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,8 @@ def role_of(pod: Object) -> str:
 class PodWorld:
     """What all pods of a cluster have in common. ``programs``: per role (value of label k8s-app), path in the pod to file on this machine.
     ``profile`` and ``binary_version`` are Cilium's; ``pods`` is the folder that the lab's kubelet reads, ``folder`` that of the pods' own
-    files; ``trials`` is what probes meet (None: nothing is played for them)."""
+    files; ``trials`` is what probes meet (None: nothing is played for them). ``names``: of a namespace, lines of /etc/hosts in the place of
+    the cluster's DNS, which the lab has not."""
 
     cluster_name: str
     profile: str
@@ -61,6 +62,7 @@ class PodWorld:
     folder: Path
     pods: Path
     trials: Trials | None = None
+    names: Callable[[str], Iterable[str]] = lambda namespace: ()
 
     @property
     def reads_host_aliases(self) -> bool:
@@ -175,6 +177,8 @@ class PodFiles:
         lines = ["127.0.0.1 localhost", f"{self.world.cluster_ip} clustermesh-apiserver.{namespace}.svc"]
         for alias in self.pod["spec"].get("hostAliases") or []:
             lines.append(" ".join([alias["ip"], *alias.get("hostnames", [])]))
+        if role_of(self.pod) not in (AGENT, MESH):  # of which the charts' pods ask for one name, and expect no other
+            lines += self.world.names(namespace)
         if self.world.plays_host_aliases:
             played = sorted({pair for entry in entries for pair in host_aliases(entry.content)})
             lines += [f"{address} {name}" for address, name in played]

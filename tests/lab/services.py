@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.lab.addresses import MESH_PORT, ClusterAddresses
@@ -45,6 +45,15 @@ def doors(service: Mapping[str, Any], addresses: ClusterAddresses, node_ips: Seq
         if service["metadata"]["name"] == MESH_SERVICE and port["port"] == MESH_PORT:
             found.append(Door(addresses.cluster_ip, MESH_PORT, name, everywhere=False))
     return found
+
+
+def names(services: Iterable[Mapping[str, Any]], namespace: str) -> Iterator[str]:
+    """Yield lines of /etc/hosts: the names that a cluster's DNS would give pods of ``namespace`` for ClusterIPs of Services."""
+    for service in services:
+        name, space = service["metadata"]["name"], service["metadata"]["namespace"]
+        address = service["spec"].get("clusterIP", "None")
+        if address != "None":  # headless
+            yield " ".join([address, *([name] if space == namespace else []), f"{name}.{space}", f"{name}.{space}.svc"])
 
 
 def target_port(service: Mapping[str, Any], pod: Mapping[str, Any]) -> int:

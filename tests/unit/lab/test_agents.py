@@ -11,8 +11,6 @@ import urllib.request
 from http.server import HTTPServer
 from pathlib import Path
 from socketserver import UDPServer
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -163,39 +161,3 @@ def test_a_pod_runs_its_command_and_one_that_serves_is_ready_when_it_answers() -
     assert web["spec"]["containers"][0]["readinessProbe"] == {"httpGet": {"path": "/", "port": 8080}}
     client = workloads.pod("client", {}, workloads.PAUSE)
     assert "readinessProbe" not in client["spec"]["containers"][0] and "nodeName" not in client["spec"]
-
-
-@pytest.mark.parametrize(
-    ("url", "resolved"),
-    [
-        ("http://web/x", ["--resolve", "web:80:10.96.0.9"]),
-        ("web.shop.svc:8080", ["--resolve", "web.shop.svc:8080:10.96.0.9"]),
-        ("http://10.2.0.4:8080/", []),
-    ],
-)
-def test_a_name_of_a_service_is_its_address_since_the_lab_has_no_dns(
-    monkeypatch: pytest.MonkeyPatch, url: str, resolved: list[str]
-) -> None:
-    asked: list[str] = []
-
-    def get(path: str) -> dict[str, Any]:
-        asked.append(path)
-        return {"spec": {"clusterIP": "10.96.0.9"}}
-
-    ran: list[list[str]] = []
-
-    def execute(kubeconfig: Path, namespace: str, name: str, command: list[str], *, limit: float) -> workloads.Answer:
-        ran.append(command)
-        return workloads.Answer("hello", "", 0)
-
-    monkeypatch.setattr(workloads, "execute", execute)
-    api: Any = SimpleNamespace(get=get)
-    assert workloads.curl(api, Path("kubeconfig"), "default", "client", url).text == "hello"
-    assert ran[0][-len(resolved) - 1 : -1] == resolved
-    assert asked == ([f"/api/v1/namespaces/{'shop' if 'shop' in url else 'default'}/services/web"] if resolved else [])
-
-
-def test_a_name_of_no_service_is_an_error_that_says_what_the_lab_has() -> None:
-    api: Any = SimpleNamespace(get=lambda path: None)
-    with pytest.raises(LabError, match="no Service shop/web, and the lab has no names but those of Services"):
-        workloads.curl(api, Path("kubeconfig"), "default", "client", "http://web.shop/")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 import json
 import marshal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,16 @@ def test_names_come_from_the_pod_and_the_cluster(tmp_path: Path) -> None:
     assert hosts == ["127.0.0.1 localhost", "127.20.1.4 clustermesh-apiserver.kube-system.svc", "127.20.3.2 c3.mesh.cilium.io"]
     assert files.played == {}
     assert not files.project()
+
+
+def test_a_pod_of_a_user_finds_services_by_their_names_and_a_new_one_at_once(tmp_path: Path) -> None:
+    lines = ["10.96.0.9 web"]
+    own = {**POD, "metadata": {**POD["metadata"], "namespace": "shop", "labels": {}}}
+    files = PodFiles(replace(world(tmp_path, "1.19"), names=lambda namespace: [f"{line}.{namespace}" for line in lines]), own, secrets)
+    for _ in range(2):
+        files.project()
+        assert (files.folder / "etc" / "hosts").read_text().splitlines()[3:] == [f"{line}.shop" for line in lines]
+        lines.append("10.96.0.10 shop")
 
 
 @pytest.mark.parametrize(

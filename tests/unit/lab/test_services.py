@@ -10,7 +10,7 @@ import pytest
 
 from tests.lab.addresses import ClusterAddresses
 from tests.lab.hub import Door
-from tests.lab.services import doors, next_address, target_port, wants_address
+from tests.lab.services import doors, names, next_address, target_port, wants_address
 
 PLACE = ClusterAddresses(20, 1)
 
@@ -52,3 +52,10 @@ def test_a_named_target_port_is_looked_up_in_the_pod() -> None:
     assert target_port(named, pod) == 2379
     with pytest.raises(ValueError, match="etcd"):
         target_port(named, {"spec": {"containers": [{}]}})
+
+
+def test_a_service_has_the_names_of_its_cluster_and_a_headless_one_none() -> None:
+    every = [{**service(name), "spec": {"clusterIP": address}} for name, address in (("web", "10.96.0.9"), ("none", "None"))]
+    every.append({"metadata": {"namespace": "shop", "name": "pending"}, "spec": {}})
+    assert list(names(every, "kube-system")) == ["10.96.0.9 web web.kube-system web.kube-system.svc"]
+    assert list(names(every, "shop")) == ["10.96.0.9 web.kube-system web.kube-system.svc"]
