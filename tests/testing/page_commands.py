@@ -60,7 +60,6 @@ that runs it. A command of a table that is not here is run as it stands."""
 
 _TESTS: Final = "It runs the tests, and this one with them."
 _REGISTRY: Final = "It takes the collection from a registry, or packages from the network, and no test depends on either."
-_NODES: Final = "It needs nodes with eBPF and containers, which the lab has not; the page marks it with On real nodes."
 _IMAGE: Final = "It makes or moves an image, for which a container engine is needed."
 _OTHERS: Final = "The page names a command of another tool, for what the reader does or did with that."
 NOT_RUN: Final[Mapping[str, str]] = {
@@ -72,9 +71,6 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "python3 -m venv mesh && . mesh/bin/activate": _REGISTRY,
     "ansible-galaxy collection install edge_portal.cilium_mesh": _REGISTRY,
     "ansible-galaxy collection install .build/dist/edge_portal-cilium_mesh-*.tar.gz": _REGISTRY,
-    "kubectl --context ffm -n kube-system exec ds/cilium -- cilium service list --clustermesh-affinity": _NODES,
-    "kubectl --context ffm -n shop exec deploy/client -- curl -s http://nginx": _NODES,
-    "kubectl -n kube-system exec ds/cilium -- cilium-health status": _NODES,
     "ansible-builder build --file execution-environment.yml --tag registry.example.com/mesh-ee:1": _IMAGE,
     "podman push registry.example.com/mesh-ee:1": _IMAGE,
     "KUBECONFIG=ffm.kubeconfig:ber.kubeconfig kubectl config view --flatten > clusters.kubeconfig": _OTHERS,
@@ -89,7 +85,7 @@ NOT_RUN: Final[Mapping[str, str]] = {
 }
 """A command -> why no test runs it."""
 
-_FENCED: Final = re.compile(r"^```(\w*)\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
+_FENCED: Final = re.compile(r"^```(\w*)(?: nodes)?\n(.*?)^```$\n?", re.MULTILINE | re.DOTALL)
 _INDENTED: Final = re.compile(r"(?m)^(?: {4}|\t)(\S.*)$")
 _PROGRAMS: Final = r"make|kubectl|helm|cilium|pip|python3|ansible-[a-z]+|\.venv/bin/\w+"
 _QUOTED: Final = re.compile(rf"`((?:{_PROGRAMS}) [^`]+|\.ci/run)`")

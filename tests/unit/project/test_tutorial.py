@@ -64,12 +64,23 @@ def test_what_was_not_printed_is_missing(shown: str) -> None:
         "```text\nx\n```\n",
         "```sh\nls\n```\n\n```text\nx\n```\n",
         "```shell\nls\n",
+        "```shell\nls\n```\n\n```text nodes\nx\n```\n",
         "Run:\n\n    ls\n",
     ],
 )
 def test_a_block_that_could_not_be_compared_is_an_error(page: str) -> None:
     with pytest.raises(AssertionError):
         blocks_of(page)
+
+
+def test_what_needs_real_agents_is_followed_where_they_are_and_nowhere_else(tmp_path: Path) -> None:
+    page = "```yaml\n# a.yml\nx: 1\n```\n```shell nodes\ncat a.yml; echo '7  10.1.0.9 up'\n```\n```text nodes\nx: 2\n12 10.1.3.4 up\n```\n"
+    for nodes, changes in ((False, {}), (True, {"x: 1": "x: 2"})):
+        reader = Reader(tmp_path, {"PATH": "/usr/bin:/bin"}, nodes, changes)
+        for block in blocks_of(page):
+            reader.follow(block)
+        assert bool(reader.printed) is nodes
+    assert first_missing("12 10.1.3.4 up\n", "7  10.2.0.9 up\n", nodes=True) is not None, "a pod of another cluster"
 
 
 def test_files_are_written_and_extended_and_commands_have_to_succeed(tmp_path: Path) -> None:
