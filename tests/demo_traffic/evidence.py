@@ -79,12 +79,12 @@ class Stream(AbstractContextManager["Stream"]):
 
 
 class Agent:
-    """The cilium-agent of a cluster with one node."""
+    """A cilium-agent. ``node``: its node; "" in a cluster with one."""
 
-    def __init__(self, cluster: ClusterHandle) -> None:
+    def __init__(self, cluster: ClusterHandle, node: str = "") -> None:
         self._kubeconfig = cluster.kubeconfig
-        (pod,) = cluster.api.list(f"/api/v1/namespaces/{_SYSTEM}/pods", label_selector="k8s-app=cilium")
-        self._pod = pod["metadata"]["name"]
+        pods = cluster.api.list(f"/api/v1/namespaces/{_SYSTEM}/pods", label_selector="k8s-app=cilium")
+        (self._pod,) = [pod["metadata"]["name"] for pod in pods if node in ("", pod["spec"]["nodeName"])]
 
     def run(self, *command: str) -> workloads.Answer:
         """Run a command in its container."""
