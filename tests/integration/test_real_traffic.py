@@ -57,13 +57,13 @@ class Seen:
 
 
 @contextmanager
-def client(lab: MeshLab, cluster: str) -> Iterator[list[Seen]]:
-    """Requests of the client of a cluster to the Service, as long as the block lasts; what it saw is in the list afterwards."""
+def client(lab: MeshLab, cluster: str, *, pod: str = CLIENT, service: str = NAME) -> Iterator[list[Seen]]:
+    """Requests of a client of a cluster to the Service, as long as the block lasts; what it saw is in the list afterwards."""
     handle, found = lab.lab.clusters[cluster], list[Seen]()
-    address = (handle.api.get(f"/api/v1/namespaces/{SPACE}/services/web") or {})["spec"]["clusterIP"]
+    address = (handle.api.get(f"/api/v1/namespaces/{SPACE}/services/{service}") or {})["spec"]["clusterIP"]
 
     def follow() -> None:
-        answer = workloads.execute(handle.kubeconfig, SPACE, CLIENT, ["follow", str(_LIMIT), address, "80"], limit=_LIMIT + 20)
+        answer = workloads.execute(handle.kubeconfig, SPACE, pod, ["follow", str(_LIMIT), address, "80"], limit=_LIMIT + 20)
         found.append(Seen([(moment, text) for moment, text in json.loads(answer.text)]))
 
     thread = threading.Thread(target=follow)
@@ -71,7 +71,7 @@ def client(lab: MeshLab, cluster: str) -> Iterator[list[Seen]]:
     try:
         yield found
     finally:
-        workloads.execute(handle.kubeconfig, SPACE, CLIENT, ["nc", "-v", "-z", "-w", "2", "127.0.0.1", str(ENOUGH)])
+        workloads.execute(handle.kubeconfig, SPACE, pod, ["nc", "-v", "-z", "-w", "2", "127.0.0.1", str(ENOUGH)])
         thread.join()
 
 

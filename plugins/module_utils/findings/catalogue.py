@@ -239,7 +239,13 @@ _ROWS: Final = (
     Row("CM-LEASE-07", "Another binding leased another name or id to the cluster", Severity.BLOCKING, Scope.CLUSTER),
     Row("CM-LEASE-08", "The owner of cilium-config will restore the old name and id", Severity.REMEDIABLE, Scope.CLUSTER),
     Row("CM-LEASE-09", "The name and id of a cluster that was in a mesh are not changed", Severity.BLOCKING, Scope.CLUSTER),
-    Row("CM-LEASE-10", "Cluster was never meshed and can be given a name and an id", Severity.ADVISORY, Scope.CLUSTER),
+    Row(
+        "CM-LEASE-10",
+        "Cluster was never meshed and can be given a name and an id",
+        Severity.ADVISORY,
+        Scope.CLUSTER,
+        cases={Severity.REMEDIABLE: "where it keeps a name that it has already"},
+    ),
     Row(
         "CM-LEASE-11",
         "This collection cannot issue a certificate that contains the cluster name",

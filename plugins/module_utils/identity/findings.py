@@ -60,15 +60,25 @@ def _waiting(decision: IdentityDecision, cluster: ClusterFacts, assign: bool) ->
             evidence=f"{'; '.join(decision.reasons)}. {evidence}",
             fix="Choose others in names, or disconnect clusters that no longer exist: their ids are free after quarantine_hours.",
         )
+    kept = cluster.name == decision.name
     return finding(
         "CM-LEASE-10",
         cluster=decision.host,
-        summary=f"Cluster {decision.host} was never meshed; it {'gets' if assign else 'can get'} name {decision.name} and id {decision.id}",
+        summary=f"Cluster {decision.host} was never meshed; it {'gets' if assign else 'can get'} name {decision.name} and id {decision.id}"
+        + ("; its pods keep their identities, and policies of peers do not recognise them" if kept else ""),
         evidence=f"{evidence}" + (f"; {'; '.join(decision.reasons)}" if decision.reasons else ""),
-        fix=""
-        if assign
-        else "Run playbook edge_portal.cilium_mesh.identity with cluster_identity_policy=assign, or set the Helm values "
-        "cluster.name and cluster.id yourself.",
+        fix=lines(
+            ""
+            if assign
+            else "Run playbook edge_portal.cilium_mesh.identity with cluster_identity_policy=assign, or set the Helm values "
+            "cluster.name and cluster.id yourself.",
+            # Identities are found by their labels, of which the name is one and the id none (pkg/allocator, lockedAllocate; issue 36338).
+            f"If pods run there, choose a new name before it is connected: cluster_identity_names={{{decision.host}: {{name: NEW_NAME}}}}. "
+            "Identities are made anew only with another name."
+            if kept
+            else "",
+        ),
+        severity=Severity.REMEDIABLE if kept else Severity.ADVISORY,
     )
 
 

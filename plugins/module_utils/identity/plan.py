@@ -88,9 +88,12 @@ def _steps(cluster: ClusterFacts, decision: IdentityDecision) -> Iterator[Step]:
         yield config
     for named in named_certificates(cluster, decision.name):
         yield _certificate_step(cluster, named)
+    agents = "node by node: new pods wait, the datapath keeps working"
+    if cluster.name != decision.name:  # the name is a label of every pod, and selectors of policies mean the own cluster from 1.19 on
+        agents += "; meanwhile policies that mean the own cluster refuse pods of nodes that run under the other name"
     for wave, workload, what in (
         (WAVE_OPERATOR, cluster.operator, "it collects no identities and assigns no pod networks until it is back"),
-        (WAVE_AGENTS, cluster.agent, "node by node: new pods wait, the datapath keeps working"),
+        (WAVE_AGENTS, cluster.agent, agents),
         (WAVE_APISERVER, cluster.apiserver, "no peer is connected to it yet"),
     ):
         if workload is not None and (config is not None or not restarted(workload, decision)):

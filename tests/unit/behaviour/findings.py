@@ -38,6 +38,7 @@ def decided_on_facts() -> dict[str, Any]:
     leases = {"c1": {registry_name(other): write_registry(Registry(mesh=other.owner, leases=(lease,)))}}
     new = fresh("c7")
     bare = replace(new, ca=replace(new.ca, has_key=False))
+    named = fresh("c7", config={"cluster-name": "c7"})
     found: dict[str, Any] = {}
     with still():
         for accept in (frozenset(), frozenset({"CM-CA-04"})):
@@ -47,6 +48,8 @@ def decided_on_facts() -> dict[str, Any]:
         for assign in (True, False):
             given = decided(c1, bare).values()
             found[f"no CA key, {assign}"] = decisions("identity_findings", given, {"c1": c1, "c7": bare}, assign=assign)
+            given = decided(c1, named).values()
+            found[f"a kept name, {assign}"] = decisions("identity_findings", given, {"c1": c1, "c7": named}, assign=assign)
         large = replace(c2, server_cert=replace(c2.server_cert, sizes={"ca.crt": 1024 * 1024}))
         found["a Secret without room"] = connect_plan(context_of(c1, large))
         for name, there, row in (

@@ -320,6 +320,16 @@ def test_a_certificate_that_cannot_be_issued_here_blocks_before_anything_is_writ
     assert any(f.code == "CM-LEASE-11" and f.blocks for f in findings) is bool(obstacle)
 
 
+@pytest.mark.parametrize(("name", "wanted", "kept"), [("default", "", False), ("c7", "", True), ("c7", "c7-new", False)])
+def test_a_cluster_whose_name_stays_keeps_the_identities_of_its_pods_and_that_is_said(name: str, wanted: str, kept: bool) -> None:
+    cluster = fresh("c7", config={"cluster-name": name})
+    for assign in (True, False):
+        made = decided(C1, cluster, c7=IdentityRequest(name=wanted)).values()
+        (found,) = [f for f in identity_findings(made, {"c1": C1, "c7": cluster}, assign=assign) if f.code == "CM-LEASE-10"]
+        assert (found.severity is Severity.REMEDIABLE) is ("keep their identities" in found.summary) is kept
+        assert ("cluster_identity_names={c7: {name: NEW_NAME}}" in found.fix) is kept
+
+
 @pytest.mark.parametrize("marks", [{"app.kubernetes.io/managed-by": "Helm"}, {"argocd.argoproj.io/instance": "cilium"}, {}])
 def test_the_tool_that_declares_the_installation_has_to_be_changed(marks: dict[str, str]) -> None:
     cluster = replace(fresh("c7"), config_labels=marks, config_annotations={})
