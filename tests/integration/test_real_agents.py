@@ -25,6 +25,7 @@ from tests.integration.labs import unused_name
 from tests.integration.mesh_lab import MeshLab
 from tests.integration.real_mesh import REFUSED, TEXTS, agent, answers, furnish, services
 from tests.lab import cgroups, launch, workloads
+from tests.lab.addresses import OUTSIDE
 from tests.lab.options import LabOptions
 from tests.lab.sandbox import libc
 from tests.testing.waiting import equals, wait_for
@@ -175,6 +176,8 @@ def test_nothing_of_a_node_or_a_pod_leaves_the_machine(mesh: MeshLab) -> None:
     for url in ("http://203.0.113.1/", f"{handle.server}/version"):
         answer = workloads.curl(handle.kubeconfig, SPACE, CLIENT, url, seconds=2)
         assert answer.code, f"{url} answered to a pod: {answer.text}"
+        for source in OUTSIDE:
+            assert mesh.lab.outside(source, url.replace("https:", "http:")).code, f"{url} answered to the host outside"
     routes = agent(mesh, "c1", "ip", "route", "show", "table", "all")
     assert "198.18.0.0/15" in routes and "default" not in routes
 

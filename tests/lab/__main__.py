@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.lab import control, launch, report, workloads
+from tests.lab.addresses import OUTSIDE
 from tests.lab.api import ApiError, LabApi
 from tests.lab.control import LabError
 from tests.lab.karmada import PROGRAMS as KARMADA_PARTS
@@ -128,9 +129,13 @@ def _add_workloads(verbs: Any, parent: argparse.ArgumentParser) -> None:
         entered.add_argument("--namespace", default="default")
     enter.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
     enter.set_defaults(run=_exec)
-    curl.add_argument("url", metavar="URL")
-    curl.add_argument("--times", type=int, default=1, metavar="N")
     curl.set_defaults(run=_curl)
+    outside = verbs.add_parser("outside", parents=[parent], help=f"{about}: ask a URL from a host outside of the clusters")
+    outside.add_argument("--from", dest="source", choices=OUTSIDE, default=OUTSIDE[0], help=f"its address (default: {OUTSIDE[0]})")
+    outside.set_defaults(run=_outside)
+    for asking in (curl, outside):
+        asking.add_argument("url", metavar="URL")
+        asking.add_argument("--times", type=int, default=1, metavar="N")
 
 
 def _add_up(verbs: Any, parent: argparse.ArgumentParser) -> None:
@@ -279,6 +284,12 @@ def _exec(args: argparse.Namespace) -> int:
 def _curl(args: argparse.Namespace) -> int:
     kubeconfig = _cluster_of(args)
     return max([_show(workloads.curl(kubeconfig, args.namespace, args.pod, args.url)) for _ in range(args.times)], default=0)
+
+
+def _outside(args: argparse.Namespace) -> int:
+    words = {"source": args.source, "url": args.url}
+    answers = (control.call(launch.folder_of(args.name), "outside", words) for _ in range(args.times))
+    return max([_show(workloads.Answer(**answer)) for answer in answers], default=0)
 
 
 def _show(answer: workloads.Answer) -> int:

@@ -4,6 +4,8 @@
 
 127.L.0.1 is the etcd below all kube-apiservers. Of cluster number C: 127.L.C.1 control plane, .2 its first LoadBalancer address, .3
 kubelet, .4 stand-in for the ClusterIP of clustermesh-apiserver, .10+k InternalIP of node k, .100+n further LoadBalancer addresses.
+
+A lab with real agents has a wire too (fabric.py): 198.18.C.10+k node k, 198.19.C.1+n LoadBalancer address n, and `OUTSIDE`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ _CLAIM_PORT = 2378
 MESH_PORT = 2379
 API_PORT = 6443
 KUBELET_PORT = 10250
+OUTSIDE = ("198.18.250.1", "198.18.250.2")  # of one host that is no node and no pod (outside.py)
 
 
 class NoRoomError(RuntimeError):
@@ -63,6 +66,17 @@ class ClusterAddresses:
     def wire(self, number: int) -> str:
         """Address of node ``number`` (from 0) on the wire of a lab with real agents (fabric.py)."""
         return f"198.18.{self.index}.{10 + number}"
+
+    @property
+    def wire_balancers(self) -> str:
+        """Network of the load balancers' addresses on that wire."""
+        return f"198.19.{self.index}.0/24"
+
+    def wire_balancer(self, number: int) -> str:
+        """Address of load balancer ``number`` (from 0) on that wire."""
+        if number > 253:
+            raise NoRoomError(f"cluster {self.index} has more than 254 Services of type LoadBalancer; the wire has no address for the next")
+        return f"198.19.{self.index}.{1 + number}"
 
 
 def etcd_address(lab: int) -> str:

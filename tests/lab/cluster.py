@@ -249,7 +249,7 @@ class LabCluster:
 
     async def _hand_out(self, key: Key, service: Object) -> None:
         assert self._services is not None
-        address = services.next_address(self.addresses, self._services.objects.values())
+        address = services.next_address(self.addresses, self._services.objects.values(), wire=self._is_served_by_agents(service))
         body = {"status": {"loadBalancer": {"ingress": [{"ip": address, "ipMode": "VIP"}]}}}
         # Known here at once, so that the next Service does not get the same one.
         service["status"] = body["status"]
@@ -260,11 +260,15 @@ class LabCluster:
         finally:
             self._handing_out.discard(key)
 
+    def _is_served_by_agents(self, service: Object) -> bool:
+        """Whether its load balancer is the agents'. That of the mesh endpoint is the lab's, for faults between clusters."""
+        return bool(self.systems) and service["metadata"]["name"] != services.MESH_SERVICE
+
     def _lead(self) -> None:
         """Lead the addresses of all Services to the pods that are ready now."""
         if not self._services or not self.kubelet:
             return
-        found = list(self._services.objects.values())
+        found = [service for service in self._services.objects.values() if not self._is_served_by_agents(service)]
         node_ips = [] if self.systems else [node.address for node in self.nodes]  # nothing of this machine reaches the nodes' wire
         for service in found:
             selector = service["spec"].get("selector")

@@ -40,8 +40,8 @@ class Fabric:
         self._closed: set[Closed] = set()
         _ip(self.netns, f"link add {_BRIDGE} type bridge", f"link set {_BRIDGE} up")
 
-    def join(self, node: NetNs, address: str) -> None:
-        """Give ``node`` its device with ``address``, with a link to the bridge.
+    def join(self, node: NetNs, *addresses: str) -> None:
+        """Give ``node`` its device with ``addresses``, with a link to the bridge.
 
         :raises FabricError: the kernel refused; it has no veth or no bridge
         """
@@ -52,7 +52,12 @@ class Fabric:
             f"link add {port} type veth peer name {DEVICE} netns {node.path}",
             f"link set {port} master {_BRIDGE} up",
         )
-        _ip(node, f"address add {address}/{NETWORK.partition('/')[2]} dev {DEVICE}", f"link set {DEVICE} up")
+        length = NETWORK.partition("/")[2]
+        _ip(node, *(f"address add {address}/{length} dev {DEVICE}" for address in addresses), f"link set {DEVICE} up")
+
+    def route(self, place: NetNs, network: str, gateway: str) -> None:
+        """Let ``place`` send what is for ``network``, a part of `NETWORK`, to a node. :raises FabricError: the kernel refused"""
+        _ip(place, f"route add {network} via {gateway} dev {DEVICE}")
 
     def close_ports(self, wanted: Collection[Closed]) -> None:
         """Let these packets not arrive, and all others. :raises FabricError: iptables refused"""

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.lab import control, launch
+from tests.lab import control, launch, workloads
 from tests.lab.api import LabApi
 from tests.lab.options import LabOptions
 from tests.lab.toolbox import resolve
@@ -110,6 +110,10 @@ class Lab:
     def thaw_api(self, cluster: str) -> None:
         """A frozen kube-apiserver goes on."""
         control.call(self.folder, "thaw-api", {"cluster": cluster})
+
+    def outside(self, source: str, url: str) -> workloads.Answer:
+        """Ask a URL from the host outside of the clusters, of whose addresses (`addresses.OUTSIDE`) ``source`` is one."""
+        return workloads.Answer(**control.call(self.folder, "outside", {"source": source, "url": url}))
 
     @property
     def karmada(self) -> Path:

@@ -24,13 +24,14 @@ def wants_address(service: Mapping[str, Any]) -> bool:
     return service["spec"].get("type") == "LoadBalancer" and not _ingress(service)
 
 
-def next_address(addresses: ClusterAddresses, services: Iterable[Mapping[str, Any]]) -> str:
-    """The first LoadBalancer address that no Service has. Raises NoRoomError."""
+def next_address(addresses: ClusterAddresses, services: Iterable[Mapping[str, Any]], *, wire: bool = False) -> str:
+    """The first LoadBalancer address that no Service has, for agents to serve if it is on their ``wire``. Raises NoRoomError."""
     taken = {address for service in services for address in _addresses_of(service)}
+    address_of = addresses.wire_balancer if wire else addresses.load_balancer
     number = 0
-    while addresses.load_balancer(number) in taken:
+    while address_of(number) in taken:
         number += 1
-    return addresses.load_balancer(number)
+    return address_of(number)
 
 
 def doors(service: Mapping[str, Any], addresses: ClusterAddresses, node_ips: Sequence[str]) -> list[Door]:

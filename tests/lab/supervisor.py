@@ -30,6 +30,7 @@ from tests.lab.hub import Hub
 from tests.lab.karmada import Karmada
 from tests.lab.node import NodeSystem
 from tests.lab.options import CONTROLLER, ClusterOptions, LabOptions
+from tests.lab.outside import Outside
 from tests.lab.processes import FRUGAL, Process, plain
 from tests.lab.tools import crds_for_profile
 
@@ -53,6 +54,7 @@ class Supervisor:
         self._etcd: Process | None = None
         self.karmada: Karmada | None = None
         self.fabric: Fabric | None = None
+        self.outside: Outside | None = None
         self._executor = ThreadPoolExecutor(24, thread_name_prefix="lab")
 
     async def run(self, owner: int) -> int:
@@ -108,6 +110,8 @@ class Supervisor:
             )
             systems = await loop.run_in_executor(None, self._make_nodes, options, place) if self.fabric else []
             self.clusters[options.name] = LabCluster(options, place, files, self.tools, self.hub, self._executor, systems)
+        if self.fabric:
+            await loop.run_in_executor(None, self._add_outside, self.fabric)
         self._write_merged_kubeconfig()
         if self.options.karmada:
             make = partial(Karmada, self.folder / "karmada", self.folder / "karmada.yaml", self.lab, self.tools, self._executor)
@@ -135,6 +139,14 @@ class Supervisor:
             made.append(node)
             node.join(self.fabric, place.wire(number))
         return made
+
+    def _add_outside(self, fabric: Fabric) -> None:
+        """Add the host outside. The addresses of a cluster's load balancers lead from there, and from other clusters, to its first node."""
+        self.outside = Outside(fabric)
+        for owner in self.clusters.values():
+            others = [cluster for cluster in self.clusters.values() if cluster is not owner]
+            for place in (self.outside.netns, *(system.netns for cluster in others for system in cluster.systems.values())):
+                fabric.route(place, owner.addresses.wire_balancers, owner.addresses.wire(0))
 
     async def _start_cluster(self, cluster: LabCluster, etcd: str, shared: profiles.CaPair | None, crds: list[dict[str, Any]]) -> None:
         await cluster.start(etcd, shared, crds, self.binary_version, self.options.sync_delay)
@@ -179,6 +191,8 @@ class Supervisor:
                 traceback.print_exception(result)
         if self.karmada:
             await self.karmada.stop()
+        if self.outside:
+            self.outside.close()
         if self.fabric:
             self.fabric.close()
         if self._etcd:
@@ -235,6 +249,10 @@ class Supervisor:
             return await self._reset()
         if verb == "karmada":
             return await self._karmada(args["act"], args["part"])
+        if verb == "outside":
+            if self.outside is None:
+                raise LabError("no packet passes in this lab; start it with --agents real")
+            return await asyncio.get_running_loop().run_in_executor(self._executor, self.outside.ask, args["source"], args["url"])
         cluster = self._cluster(args["cluster"])
         if verb == "kill":
             cluster.kill()

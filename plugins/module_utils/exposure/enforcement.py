@@ -11,7 +11,9 @@ Facts, read in Cilium 1.16.19, 1.18.11, 1.19.5 and 1.20.2:
   (kubernetes/kubernetes#33586).
 - An address that the cloud answers for (a host name, or ipMode Proxy) has no front end in the cluster: only the load balancer can
   check.
-- Clients in the cluster are never restricted by it (kubeproxy-free.rst, "LoadBalancer Source Ranges Checks").
+- Cilium's replacement does not restrict clients in the cluster by it (kubeproxy-free.rst, "LoadBalancer Source Ranges Checks"); kube-proxy
+  does (kubernetes, test/e2e/network/loadbalancer.go). Clients of peers are restricted by both: no packet says that it is of the mesh
+  (lb4_src_range_ok in bpf/lib/lb.h compares addresses; tests/integration/test_real_exposures.py).
 - A NodePort keeps the client's address with ``externalTrafficPolicy: Local``; then a policy at the pods can tell clients apart.
 - The load balancer of a Gateway takes ranges from its class (CiliumGatewayClassConfig), for all its Gateways at once.
 """

@@ -32,6 +32,8 @@ def test_the_first_load_balancer_gets_the_first_address_and_the_next_one_another
     served = service(address="127.20.1.2")
     assert not wants_address(served)
     assert next_address(PLACE, [served, service("other")]) == "127.20.1.100"
+    assert next_address(PLACE, [served, service("other")], wire=True) == "198.19.1.1"
+    assert next_address(PLACE, [served, service("other", address="198.19.1.1")], wire=True) == "198.19.1.2"
     assert not wants_address(service(kind="ClusterIP"))
 
 
