@@ -62,7 +62,7 @@ def test_the_mesh_is_connected_and_the_agents_say_so_themselves(mesh: MeshLab) -
         assert (peer["connected"], peer["ready"], peer["synced"]["services"]) == (True, True, True), peer
 
 
-def test_a_global_service_is_answered_by_both_then_by_the_other_one_and_with_local_affinity_by_the_own_one(mesh: MeshLab) -> None:
+def test_a_global_service_is_answered_by_those_that_backends_affinity_and_sharing_say(mesh: MeshLab) -> None:
     assert answers(mesh, "c1") == set(TEXTS.values())
     mesh.api("c1").patch(WEB, {"spec": {"replicas": 0}})
     wait_for(partial(answers, mesh, "c1"), equals({TEXTS["c2"]}), what="c2 alone answers when c1 has no backend")
@@ -73,6 +73,14 @@ def test_a_global_service_is_answered_by_both_then_by_the_other_one_and_with_loc
         assert run.rc == 0, run.output
         wait_for(partial(answers, mesh, "c1"), equals({TEXTS["c1"]}), what="c1 answers itself")
         assert answers(mesh, "c2") == {TEXTS["c2"]}
+        run = services(mesh, affinity="Remote")
+        assert run.rc == 0, run.output
+        for cluster, other in (("c1", "c2"), ("c2", "c1")):
+            wait_for(partial(answers, mesh, cluster), equals({TEXTS[other]}), what=f"{other} answers to {cluster}")
+        run = services(mesh, shared=False)
+        assert run.rc == 0, run.output
+        for cluster in mesh.names:
+            wait_for(partial(answers, mesh, cluster), equals({TEXTS[cluster]}), what=f"{cluster} alone answers, since nothing is shared")
     finally:
         services(mesh)
 
