@@ -35,6 +35,8 @@ def main() -> int:
     parser.add_argument("object")
     parser.add_argument("command", nargs="+")
     args = parser.parse_args()
+    if not args.kubeconfig.is_file():
+        parser.error(f"there is no file {args.kubeconfig}; give the kubeconfig of a cluster of the lab")
     kind, _, name = args.object.partition("/")
     api = LabApi.from_kubeconfig(args.kubeconfig)
     found = api.get(f"/apis/apps/v1/namespaces/{args.namespace}/{_KINDS[kind]}/{name}")

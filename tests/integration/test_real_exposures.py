@@ -92,6 +92,23 @@ def wait_outside(lab: MeshLab, where: str, listed: str, another: str = REFUSED) 
     wait_for(partial(from_outside, lab, where), equals({"listed": listed, "another": another}), what=f"{listed} to the listed client")
 
 
+def without_local_pods(lab: MeshLab, where: str, listed: str) -> None:
+    """While c1 has no pod of the service, the address there answers as said, and its pods find c2; then c1 has one again."""
+    lab.api("c1").patch(WEB, {"spec": {"replicas": 0}})
+    wait_outside(lab, where, listed)
+    assert answers(lab, "c1") == {TEXTS["c2"]}
+    lab.api("c1").patch(WEB, {"spec": {"replicas": 1}})
+    wait_outside(lab, where, TEXTS["c1"])
+
+
+def exposed_no_more(lab: MeshLab, rows: dict[str, Object]) -> None:
+    """The addresses answer nothing once the list of exposed services is empty, and pods of the mesh still find the service."""
+    expose(lab)
+    for cluster in lab.names:
+        wait_outside(lab, url(rows[cluster]), REFUSED)
+        assert answers(lab, cluster) == set(TEXTS.values())
+
+
 def test_a_load_balancer_answers_to_listed_clients_alone_from_its_own_cluster_then_from_the_other_one_until_it_is_removed(
     mesh: MeshLab,
 ) -> None:
@@ -99,14 +116,8 @@ def test_a_load_balancer_answers_to_listed_clients_alone_from_its_own_cluster_th
     assert {rows[name]["sourceRangesBy"] for name in mesh.names} == {"Cluster"}
     for cluster in mesh.names:
         wait_outside(mesh, url(rows[cluster]), TEXTS[cluster])
-    mesh.api("c1").patch(WEB, {"spec": {"replicas": 0}})
-    wait_outside(mesh, url(rows["c1"]), TEXTS["c2"])
-    mesh.api("c1").patch(WEB, {"spec": {"replicas": 1}})
-    wait_outside(mesh, url(rows["c1"]), TEXTS["c1"])
-    expose(mesh)
-    for cluster in mesh.names:
-        wait_outside(mesh, url(rows[cluster]), REFUSED)
-        assert answers(mesh, cluster) == set(TEXTS.values())
+    without_local_pods(mesh, url(rows["c1"]), TEXTS["c2"])
+    exposed_no_more(mesh, rows)
 
 
 def test_the_ranges_of_a_load_balancer_are_not_for_pods_and_nodes_of_its_cluster_but_for_those_of_others(mesh: MeshLab) -> None:
@@ -132,15 +143,8 @@ def test_a_node_port_answers_to_listed_clients_and_to_the_whole_mesh_at_the_node
         wait_for(partial(from_inside, mesh, url(rows[cluster])), equals(every), what="pods and nodes of the mesh are answered")
         assert answers(mesh, cluster) == set(TEXTS.values())
     assert set(from_outside(mesh, f"http://198.18.1.10:{rows['c1']['port']}/").values()) == {REFUSED}  # that node has no pod of it
-    mesh.api("c1").patch(WEB, {"spec": {"replicas": 0}})
-    wait_outside(mesh, url(rows["c1"]), REFUSED)
-    assert answers(mesh, "c1") == {TEXTS["c2"]}
-    mesh.api("c1").patch(WEB, {"spec": {"replicas": 1}})
-    wait_outside(mesh, url(rows["c1"]), TEXTS["c1"])
-    expose(mesh)
-    for cluster in mesh.names:
-        wait_outside(mesh, url(rows[cluster]), REFUSED)
-        assert answers(mesh, cluster) == set(TEXTS.values())
+    without_local_pods(mesh, url(rows["c1"]), REFUSED)
+    exposed_no_more(mesh, rows)
 
 
 def test_the_node_port_of_a_load_balancer_is_open_as_the_finding_says_until_cilium_checks_it_too(mesh: MeshLab) -> None:
