@@ -274,6 +274,10 @@ options:
     description:
       - RV(status) of an earlier run. Conditions that have not changed keep their C(lastTransitionTime).
     type: dict
+"""
+
+    ITEMS_RUN = r"""
+options:
   former:
     description:
       - Hosts of the play that are no members any more. All objects of items there are pruned. Clusters to which members still hold links
@@ -309,6 +313,22 @@ options:
     type: list
     elements: str
     default: []
+"""
+
+    IDENTITIES = r"""
+options:
+  names:
+    description:
+      - What certain clusters are to have, as a mapping of inventory name to C(name) and C(id), each optional.
+      - Without it a cluster gets its inventory name, made valid if need be, and the lowest id that is free.
+    type: dict
+    default: {}
+  quarantine_hours:
+    description:
+      - Hours for which an id that was given up is not handed out again.
+      - From V(0) to V(8760).
+    type: float
+    default: 24.0
 """
 
     ITEMS_BREADTH = r"""

@@ -28,6 +28,7 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._mesh.report
   - edge_portal.cilium_mesh._mesh.changes
   - edge_portal.cilium_mesh._mesh.silence
+  - edge_portal.cilium_mesh._mesh.identities
 options:
   identity_policy:
     description:
@@ -35,18 +36,6 @@ options:
     type: str
     choices: [verify, assign]
     default: verify
-  names:
-    description:
-      - What certain clusters are to have, as a mapping of inventory name to C(name) and C(id), each optional.
-      - Without it a cluster gets its inventory name, made valid if need be, and the lowest id that is free.
-    type: dict
-    default: {}
-  quarantine_hours:
-    description:
-      - Hours for which an id that was given up is not handed out again.
-      - From V(0) to V(8760).
-    type: float
-    default: 24.0
   wait:
     description:
       - Wait for each rollout. Without it every run goes as far as it can without waiting.

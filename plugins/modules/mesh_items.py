@@ -25,6 +25,7 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._mesh
   - edge_portal.cilium_mesh._mesh.lock
   - edge_portal.cilium_mesh._mesh.items
+  - edge_portal.cilium_mesh._mesh.items_run
   - edge_portal.cilium_mesh._mesh.items_breadth
   - edge_portal.cilium_mesh._mesh.report
   - edge_portal.cilium_mesh._mesh.changes

@@ -23,9 +23,9 @@ extends_documentation_fragment:
   - edge_portal.cilium_mesh._attributes
   - edge_portal.cilium_mesh._mesh.registered
 options:
-  items_first:
+  whole:
     description:
-      - The items were carried out before the connections, so their steps come first.
+      - The result of O(links) is that of M(edge_portal.cilium_mesh.mesh_reconcile), whose status has the items too.
     type: bool
     default: false
   both:

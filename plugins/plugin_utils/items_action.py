@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from ..module_utils.items.desired import Desired
 from ..module_utils.mesh.item_kinds import ItemKind
+from ..module_utils.mesh.model import Mesh
 from ..module_utils.pipeline.approval import check_names
 from ..module_utils.pipeline.items import ALL, NO_ROWS, reconcile_items
 from ..module_utils.pipeline.options import ItemsOptions
@@ -32,22 +33,37 @@ class ItemsAction(MeshAction):
     def execute(self, call: Call) -> Outcome:
         """Reconcile the items of these kinds, or remove all of them, as ``state`` says."""
         options = ItemsOptions.of(call.params)
-        check_breadth(options)
-        check_names("approve_refused", options.approve_refused)
-        check_names("accept_incomplete", options.accept_incomplete, ALL)
+        check_items(options)
         approved = stored_plan(call.params["hash"]) if call.params["hash"] else None
         mesh = mesh_of(call.play, call.params["mesh"], limited=True, leaving=options.state == "absent")
-        if options.state == "absent":  # then there is no item of these kinds, whatever the file says
-            desired = Desired(mesh=mesh, kinds=frozenset(self.KINDS))
-        else:
-            desired = desired_of(call.params["mesh"], mesh, kinds=self.KINDS)
+        desired = desired_items(call.params["mesh"], mesh, options.state, self.KINDS)
         if desired.kinds:
             return reconcile_items(call.run(mesh), options, desired, approved=approved)
-        self.show([Line(text) for text in _untouched(self.KINDS, call.params["mesh"])])
+        self.show([Line(text) for text in untouched(self.KINDS, call.params["mesh"])])
         return Outcome(clusters=mesh.clusters, extra={"status": NO_ROWS})
 
 
-def _untouched(kinds: Iterable[ItemKind], given: Mapping[str, Any]) -> list[str]:
+def check_items(options: ItemsOptions) -> None:
+    """Check the options for items that are the same in every action.
+
+    :raises InvalidInput: when one is not valid.
+    """
+    check_breadth(options)
+    check_names("approve_refused", options.approve_refused)
+    check_names("accept_incomplete", options.accept_incomplete, ALL)
+
+
+def desired_items(given: Any, mesh: Mesh, state: str, kinds: Iterable[ItemKind]) -> Desired:
+    """Return what ``given``, the variable ``cilium_mesh``, asks of items of these kinds; with the state ``absent`` that is none of them.
+
+    :raises InvalidInput: as ``desired_of``.
+    """
+    if state == "absent":
+        return Desired(mesh=mesh, kinds=frozenset(kinds))
+    return desired_of(given, mesh, kinds=tuple(kinds))
+
+
+def untouched(kinds: Iterable[ItemKind], given: Mapping[str, Any]) -> list[str]:
     """Return a sentence for the kinds that cilium_mesh does not name, and one for those whose list has no value there."""
     null = [kind.value for kind in kinds if kind.value in given]
     absent = [kind.value for kind in kinds if kind.value not in given]

@@ -56,22 +56,23 @@ def test_one_file_makes_the_mesh_and_takes_it_away(lab: MeshLab) -> None:
     before = everything(lab)
     whole = file_of(lab)
 
-    # Check mode promises both plans, with one hash, and writes nothing.
+    # Check mode promises one plan of links and items, with one hash, and writes nothing.
     promised = lab.play("mesh", mesh=whole, arguments=["--check"], own_process=True)
     assert promised.rc == 0, promised.output
     assert promised.changed and everything(lab) == before
     digest = promised.result["plan"]["hash"]
-    assert [len(part) for part in digest.split(".")] == [64, 64] and digest in promised.output
+    assert len(digest) == 64 and digest in promised.output
 
-    # Another plan than the approved one is refused as a whole, whichever half differs.
-    links, items = digest.split(".")
-    for wrong in (f"{'0' * 12}.{items[:12]}", f"{links[:12]}.{'0' * 12}", links):
+    # Another plan than the approved one is refused as a whole, whichever part of it differs; so is a hash from before there was one plan.
+    links = lab.play("plan", mesh=whole).result["plan"]["hash"]
+    for wrong in ("0" * 12, links, f"{links[:12]}.{digest[:12]}"):
         refused = lab.play("mesh", mesh=whole, cilium_mesh_hash=wrong)
         assert refused.rc != 0 and everything(lab) == before, refused.output
         assert not refused.result["changed"]
-        assert ("CM-PLAN-01" in refused.finding_codes()) == ("." in wrong), refused.output
+        assert ("CM-PLAN-01" in refused.finding_codes()) == ("." not in wrong), refused.output
+        assert ("hash has two parts" in refused.output) == ("." in wrong), refused.output
 
-    first = lab.play("mesh", mesh=whole, cilium_mesh_hash=f"{links[:12]}.{items[:12]}", own_process=True)
+    first = lab.play("mesh", mesh=whole, cilium_mesh_hash=digest[:12], own_process=True)
     assert first.rc == 0, first.output
     assert first.result["plan"]["steps"] == promised.result["plan"]["steps"] and first.result["plan"]["hash"] == digest
     assert first.result["status"]["binding"]["phase"] == "Connected"

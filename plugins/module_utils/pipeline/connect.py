@@ -8,7 +8,7 @@ Every write is decided before the first one is made. If any finding blocks, noth
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -39,7 +39,7 @@ from .judgement import context_of, judge_without_offenders, options_for
 from .link_progress import LinkProgress
 from .links import missing_package, unobserved_members
 from .options import ConnectOptions, Options
-from .outcome import Outcome, Recorder, after_disconnect, finding_of, refusal_sentence
+from .outcome import Interrupted, Outcome, Recorder, after_disconnect, finding_of, refusal_sentence
 from .participants import (
     leaving_clusters,
     left_out_sentences,
@@ -53,6 +53,7 @@ from .run import Run, announce, announce_writes, locked, observation_stands, obs
 from .shown import FindingsMade, LinksMeasured, Sentence
 
 NOTHING_WRITTEN: Final = "nothing was written anywhere."
+ADOPTED_ALONE: Final = "no link was written, only what the adoption needs."
 PLAN_CHANGED: Final = "CM-PLAN-01"
 
 
@@ -98,41 +99,65 @@ def _connect(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, 
             failed = carry_out(run, options, plan, observation, recorder)
             goes_on = decision.adopts and approved is None and not failed
             if not goes_on:
-                _measure(run, options, leaving, observation, failed, recorder, decision.excluded)
-        # A dead member is taken out by name, so that nothing is expected of it.
-        silent = [host for host in observation.failures if host not in options.clusters]
-        missing = silence(run.who, run.mesh, silent, options.max_failures)
-        recorder.note(unmet=" ".join(filter(None, (exclusion(decision), missing))))
-    return _connect_adopted(run, options, leaving, recorder.outcome) if goes_on else recorder.outcome
+                measure_links(run, options, leaving, observation, decision, failed, recorder)
+        recorder.note(unmet=unmet_links(run, options, decision, observation))
+    return after_stage(recorder.outcome, lambda: _connect(run, options, leaving, None), ADOPTED_ALONE) if goes_on else recorder.outcome
 
 
-def _measure(
+def unmet_links(run: Run, options: ConnectOptions, decision: Decision, observation: Observation) -> str:
+    """Return the sentence about members that are left as they are or did not answer; "" without such members."""
+    # A dead member is taken out by name, so that nothing is expected of it.
+    silent = [host for host in observation.failures if host not in options.clusters]
+    return " ".join(filter(None, (exclusion(decision), silence(run.who, run.mesh, silent, options.max_failures))))
+
+
+def measure_links(
     run: Run,
     options: ConnectOptions,
     leaving: frozenset[str] | None,
     observation: Observation,
+    decision: Decision,
     failed: Mapping[str, ObserveFailure],
     recorder: Recorder,
-    excluded: Collection[str],
 ) -> None:
-    """Measure the links after a plan was written, as the options say."""
+    """Measure the links after the plan of ``decision`` was written, as the options say.
+
+    :param failed: clusters in which a write failed, as ``carry_out`` returns them.
+    """
     if options.purpose == "connect" and options.wait:
-        _wait(run, options, observation, failed, recorder, excluded)
+        _wait(run, options, observation, decision, failed, recorder)
     elif options.purpose == "disconnect" and not failed:
         _measure_rest(run, options, leaving, observation, recorder)
     if run.lock is not None and options.wait:
         run.lock.settle()
 
 
-def _connect_adopted(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, adopted: Outcome) -> Outcome:
-    """Connect what was just adopted, and return both outcomes as one."""
+def after_stage(stage: Outcome, rest: Callable[[], Outcome | None], alone: str) -> Outcome:
+    """Carry out the rest of a run behind a stage that was written and had a plan of its own, and return both outcomes as one.
+
+    :param rest: observes, plans and writes; None: the clusters have to be observed again.
+    :param alone: says in errors that only the stage was written.
+    :raises Interrupted: when an error ended the rest, with what both did.
+    """
     outcome = None
-    while outcome is None:
-        outcome = _connect(run, options, leaving, None)
-    both = Counter(adopted.requests) + Counter(outcome.requests)
-    steps = [*(adopted.plan or {}).get("steps", ()), *(outcome.plan or {}).get("steps", ())]
-    error = outcome.error.replace(NOTHING_WRITTEN, "no link was written, only what the adoption needs.")
-    return replace(outcome, changed=True, error=error, requests=both, plan={**(outcome.plan or adopted.plan or {}), "steps": steps})
+    try:
+        while outcome is None:
+            outcome = rest()
+    except Interrupted as stopped:
+        raise Interrupted(_joined(stage, stopped.outcome, alone), stopped.error) from stopped.error
+    return _joined(stage, outcome, alone)
+
+
+def _joined(stage: Outcome, rest: Outcome, alone: str) -> Outcome:
+    steps = [*(stage.plan or {}).get("steps", ()), *(rest.plan or {}).get("steps", ())]
+    return replace(
+        rest,
+        changed=stage.changed or rest.changed,
+        error=rest.error.replace(NOTHING_WRITTEN, alone),
+        requests=Counter(stage.requests) + Counter(rest.requests),
+        plan={**(rest.plan or stage.plan or {}), "steps": steps},
+        diff=(*stage.diff, *rest.diff),
+    )
 
 
 def plan_only(run: Run, options: ConnectOptions, disconnect_option: str) -> Outcome:
@@ -215,12 +240,17 @@ def _announce_decision(run: Run, decision: Decision, observation: Observation, r
 
     Returns None when a finding blocks; ``recorder`` then has the error.
     """
-    run.ports.show(FindingsMade(decision.findings))
-    error = refusal_sentence(decision.findings, NOTHING_WRITTEN) if decision.plan is None else ""
-    recorder.note(findings=decision.findings, error=error)
+    show_decision(run, decision, recorder)
     if decision.plan is not None:
         announce(run, decision.plan, observation, recorder)
     return decision.plan
+
+
+def show_decision(run: Run, decision: Decision, recorder: Recorder) -> None:
+    """Show and record the findings of a decision, and the error if one blocks."""
+    run.ports.show(FindingsMade(decision.findings))
+    error = refusal_sentence(decision.findings, NOTHING_WRITTEN) if decision.plan is None else ""
+    recorder.note(findings=decision.findings, error=error)
 
 
 def refuse_changed(run: Run, approved: StoredPlan, fresh: str, recorder: Recorder, *, evidence: Sequence[str] = ()) -> None:
@@ -244,20 +274,20 @@ def _wait(
     run: Run,
     options: ConnectOptions,
     observation: Observation,
+    decision: Decision,
     failed: Mapping[str, ObserveFailure],
     recorder: Recorder,
-    excluded: Collection[str],
 ) -> None:
     """Wait until every link between clusters that answer is ready or the time is over, and record the status.
 
-    Links to clusters that do not answer are measured from the end that answers, and those of ``excluded`` members are measured but not
+    Links to clusters that do not answer are measured from the end that answers, and those of excluded members are measured but not
     awaited. After a failed write the links are measured once, without waiting.
     """
-    mesh, ports, plan = run.mesh, run.ports, recorder.outcome.plan or {}
-    without = awaiting_address(recorder.outcome.findings, (link["peer"] for link in plan.get("links", ())))
+    mesh, ports, plan, excluded = run.mesh, run.ports, decision.plan, decision.excluded
+    without = awaiting_address(recorder.outcome.findings, (link.peer for link in (plan.links if plan else ())))
     awaited = mesh.among([host for host in observation.facts if host not in without and host not in excluded])
     seconds = float(options.wait_timeout) if awaited.links and not failed else 0.0
-    written = bool(plan.get("steps"))
+    written = plan is not None and not plan.empty
     progress = LinkProgress(ports=ports, links=len(awaited.links), timeout=seconds, guard=run.lock.settle if run.lock else lambda: None)
     waited = wait_for_links(
         lambda: ports.read_links(observation, mesh),

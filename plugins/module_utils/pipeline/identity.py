@@ -47,6 +47,7 @@ from ..mesh.facts import ClusterFacts
 from ..mesh.marks import MANAGED_BY_LABEL
 from ..mesh.model import MANAGER_DOMAIN, Mesh
 from ..observe import Observation
+from ..plan.steps import Plan
 from .connect import NOTHING_WRITTEN
 from .options import IdentityOptions
 from .outcome import Outcome, Recorder, failure_findings, finding_of, refusal_sentence
@@ -92,39 +93,80 @@ def _decide_and_assign(
     run: Run, options: IdentityOptions, requests: Mapping[str, IdentityRequest], observation: Observation, recorder: Recorder
 ) -> bool:
     """Decide, and assign if that is wanted. Return False, before anything is shown, if the clusters have to be observed again."""
-    mesh, facts, assign = run.mesh, observation.facts, options.identity_policy == "assign"
+    made = judge_identities(run, options, requests, observation)
+    if made.plan is not None and not observation_stands(run, observation, write=not made.idle):
+        return False
+    show_identities(run, made, recorder)
+    error = refusal_sentence(made.findings, NOTHING_WRITTEN if options.identity_policy == "assign" else "see the findings.")
+    recorder.note(error=error)
+    if made.plan is None:
+        return True
+    announce(run, made.plan, observation, recorder)
+    if not run.check_mode and not made.idle:
+        assign(run, options, requests, made, observation, recorder)
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdentitiesDecision:
+    """Decisions on the cluster names and ids of the members that answered, before anything is written.
+
+    ``plan`` is None if nothing is to be assigned or a finding blocks. ``idle``: there is nothing to do.
+    """
+
+    decisions: tuple[IdentityDecision, ...]
+    registry: Registry
+    findings: tuple[Finding, ...]
+    plan: Plan | None
+    idle: bool
+
+
+def judge_identities(
+    run: Run, options: IdentityOptions, requests: Mapping[str, IdentityRequest], observation: Observation
+) -> IdentitiesDecision:
+    """Decide on every member, and plan the assignment if the policy is ``assign``. Nothing is written or shown."""
+    mesh, facts, assigns = run.mesh, observation.facts, options.identity_policy == "assign"
     members = mesh.members_in(facts)
     registry = mesh_registry(mesh, members)
     doubts = doubted(registry, readable_copies(mesh, members).values(), len(mesh.clusters))
     assignment = Assignment(run=run, observation=observation, requests=requests, options=options)
     decisions = assignment.decide(registry.with_leases(doubts))
-    findings = _findings(run, observation, decisions, assign)
-    error = refusal_sentence(findings, NOTHING_WRITTEN if assign else "see the findings.")
-    plan = plan_assign(mesh, facts, decisions, registry) if assign and not error else None
+    findings = _findings(run, observation, decisions, assigns)
+    blocked = any(finding.blocks for finding in findings)
+    plan = plan_assign(mesh, facts, decisions, registry) if assigns and not blocked else None
     idle = plan is None or (plan.empty and not any(d.verdict is IdentityVerdict.RESUME for d in decisions))
-    if plan is not None and not observation_stands(run, observation, write=not idle):
-        return False
-    run.ports.show(FindingsMade(findings))
-    run.ports.show(IdentitiesDecided(decisions))
-    recorder.note(findings=findings, extra=_extra(decisions, registry), error=error)
-    if plan is None:
-        return True
-    announce(run, plan, observation, recorder)
-    if run.check_mode or idle:
-        return True
+    return IdentitiesDecision(decisions=decisions, registry=registry, findings=findings, plan=plan, idle=idle)
+
+
+def show_identities(run: Run, made: IdentitiesDecision, recorder: Recorder) -> None:
+    """Show and record what was decided."""
+    run.ports.show(FindingsMade(made.findings))
+    run.ports.show(IdentitiesDecided(made.decisions))
+    recorder.note(findings=made.findings, extra=_extra(made.decisions, made.registry))
+
+
+def assign(
+    run: Run,
+    options: IdentityOptions,
+    requests: Mapping[str, IdentityRequest],
+    made: IdentitiesDecision,
+    observation: Observation,
+    recorder: Recorder,
+) -> None:
+    """Assign names and ids as decided, prove them, and record and show how far that came."""
+    assignment = Assignment(run=run, observation=observation, requests=requests, options=options)
     # If a defect of the collection ends the run here, writes may have been made: reporting a change too many is the safe side.
     recorder.note(changed=True)
-    done = assignment.carry_out(registry, decisions)
+    done = assignment.carry_out(made.registry, made.decisions)
     run.ports.show(FindingsMade(done.findings))
     for proof in done.proofs:
         run.ports.show(Sentence(f"  {proof.host}: {'; '.join(proof.evidence)}", "good" if proof.proven else "attention"))
     recorder.note(
         changed=done.changed,
-        findings=(*done.findings, *findings),
+        findings=(*done.findings, *made.findings),
         extra=_extra(done.decisions, done.registry, done.proofs),
         error="" if done.waits or not done.stopped else f"Stopped: {done.stopped}.",
     )
-    return True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,12 @@ An item that is refused, waits, or fails in a cluster does not stop the others; 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..base.errors import KeptBack
 from ..base.tables import cell, count
-from ..findings.finding import ordered
+from ..findings.finding import Finding, ordered
 from ..items.desired import Desired
 from ..items.keeping import KEPT
 from ..items.models import GlobalService
@@ -22,6 +22,7 @@ from ..items.scene import Scene
 from ..mesh.item_kinds import ItemKind
 from ..mesh.model import Mesh
 from ..mesh.topology import Topology
+from ..mesh.traffic_facts import TrafficFacts
 from ..observe import Observation
 from ..plan.stored import StoredPlan
 from ..reconcile.plan import ItemsPlan, plan_items, waits_for_mesh
@@ -68,41 +69,91 @@ def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: Stor
         binding = binding_status_of(run, options, desired, observation)
         if binding is not None and not (options.binding_status or options.assume_connected):
             recorder.note(binding_status=binding)
-        scene, former = observe_scenes(run, options, desired, binding, observation)
-        absent = options.state == "absent"
-        findings = silent_findings(scene, observation.former, leaving=absent, max_failures=options.max_failures)
-        error = refusal_sentence(findings, NOTHING_WRITTEN)
-        decided = None if error else decide_items(options, desired, scene, former)
-        if decided is not None:
-            write = not decided.plan.empty and (approved is None or approved.is_the_same_as(decided.plan.hash))
+        made = judge_items(run, options, desired, binding, observation)
+        if made.decided is not None:
+            write = not made.decided.plan.empty and (approved is None or approved.is_the_same_as(made.decided.plan.hash))
             if not observation_stands(run, observation, write=write):
                 return None
-        run.ports.show(FindingsMade(findings))
-        recorder.note(findings=findings, error=error, requests=requests(observation), withheld=tuple(observation.withheld))
+        show_unreached(run, made, recorder)
+        recorder.note(requests=requests(observation), withheld=tuple(observation.withheld))
+        decided = watch_flows(run, options, made, observation)
         if decided is None:
             return recorder.outcome
-        traffic = {**scene.traffic, **(former.traffic if former else {})}
-        asking = counted(run.ports, "cluster", "asked for flows")
-        decided = with_seen_flows(decided, scene, observation, now=run.ports.now(), parallel=options.parallel, progress=asking)
-        announce(run, decided.plan, observation, recorder, traffic)
-        run.ports.show(FindingsMade(decided.findings))  # before anything is written: it says who loses access
-        stops = outages(decided)
-        recorder.note(findings=ordered((*findings, *decided.findings)), extra={"status": NO_ROWS, "outages": stops})
+        announce(run, decided.plan, observation, recorder, made.traffic)
+        show_losses(run, made, decided, recorder)
         if approved is not None and not approved.is_the_same_as(decided.plan.hash):
             refuse_changed(run, approved, decided.plan.hash, recorder)
             return recorder.outcome
-        if approved is not None and _refuse_unnamed(run, options, decided, recorder):
+        if approved is not None and refuse_unnamed(run, options, decided, recorder):
             return recorder.outcome
-        after, course = scene, Course()
-        if not run.check_mode:
-            after, course = _carry_out(run, options, desired, decided, scene, observation, recorder)
-        _record_statuses(run, options, desired, decided, after, course, recorder)
-        silent = [host for host, failure in scene.failures.items() if failure.code != LEFT_OUT]
-        recorder.note(requests=requests(observation), unmet=silence(run.who, mesh, silent, options.max_failures))
+        carry_out_items(run, options, desired, decided, made.scene, observation, recorder)
+        recorder.note(requests=requests(observation))
     return recorder.outcome
 
 
-def _refuse_unnamed(run: Run, options: ItemsOptions, decided: ItemsPlan, recorder: Recorder) -> bool:
+@dataclass(frozen=True, kw_only=True)
+class ItemsDecision:
+    """Plan of all items before anything is written, with the scenes that it was made on; ``decided`` is None if a finding stops the run."""
+
+    scene: Scene
+    former: Scene | None  # clusters that are no members any more
+    findings: tuple[Finding, ...]  # about clusters that do not answer or cannot be read
+    decided: ItemsPlan | None
+
+    @property
+    def traffic(self) -> dict[str, TrafficFacts]:
+        """Traffic facts of members and former members, by inventory name."""
+        return {**self.scene.traffic, **(self.former.traffic if self.former else {})}
+
+
+def judge_items(
+    run: Run, options: ItemsOptions, desired: Desired, status: Mapping[str, Any] | None, observation: Observation
+) -> ItemsDecision:
+    """Observe the scenes and plan every item. Nothing is written or shown.
+
+    :param status: ``status.binding``; None: no item waits for the mesh.
+    """
+    scene, former = observe_scenes(run, options, desired, status, observation)
+    leaving = options.state == "absent"
+    findings = silent_findings(scene, observation.former, leaving=leaving, max_failures=options.max_failures)
+    stopped = any(finding.blocks for finding in findings)
+    decided = None if stopped else decide_items(options, desired, scene, former)
+    return ItemsDecision(scene=scene, former=former, findings=findings, decided=decided)
+
+
+def show_unreached(run: Run, made: ItemsDecision, recorder: Recorder) -> None:
+    """Show and record the findings about clusters, and the error if they stop the run."""
+    run.ports.show(FindingsMade(made.findings))
+    recorder.note(findings=made.findings, error=refusal_sentence(made.findings, NOTHING_WRITTEN))
+
+
+def watch_flows(run: Run, options: ItemsOptions, made: ItemsDecision, observation: Observation) -> ItemsPlan | None:
+    """Return the plan with findings about flows that Hubble saw and the writes would end; None if there is no plan."""
+    if made.decided is None:
+        return None
+    asking = counted(run.ports, "cluster", "asked for flows")
+    return with_seen_flows(made.decided, made.scene, observation, now=run.ports.now(), parallel=options.parallel, progress=asking)
+
+
+def show_losses(run: Run, made: ItemsDecision, decided: ItemsPlan, recorder: Recorder) -> None:
+    """Show and record the findings about items before anything is written: they say who loses access."""
+    run.ports.show(FindingsMade(decided.findings))
+    recorder.note(findings=ordered((*made.findings, *decided.findings)), extra={"status": NO_ROWS, "outages": outages(decided)})
+
+
+def carry_out_items(
+    run: Run, options: ItemsOptions, desired: Desired, decided: ItemsPlan, scene: Scene, observation: Observation, recorder: Recorder
+) -> None:
+    """Write the plan unless in check mode, probe, and record and show the status of every item."""
+    after, course = scene, Course()
+    if not run.check_mode:
+        after, course = _carry_out(run, options, desired, decided, scene, observation, recorder)
+    _record_statuses(run, options, desired, decided, after, course, recorder)
+    silent = [host for host, failure in scene.failures.items() if failure.code != LEFT_OUT]
+    recorder.note(unmet=silence(run.who, run.mesh, silent, options.max_failures))
+
+
+def refuse_unnamed(run: Run, options: ItemsOptions, decided: ItemsPlan, recorder: Recorder) -> bool:
     """Record and show that the approval does not name an item that is refused or waits; return whether that is so."""
     left_out = (plan for plan in decided.items if plan.verdict is not ItemVerdict.ACCEPTED)
     unnamed = unnamed_finding(left_out, options.approve_refused)
@@ -141,11 +192,15 @@ def decide_items(options: ItemsOptions, desired: Desired, scene: Scene, former: 
     return plan_items(desired, scene, former=former, waits=waits_for_mesh(scene), options=chosen)
 
 
-def binding_status_of(run: Run, options: ItemsOptions, desired: Desired, observation: Observation) -> Mapping[str, Any] | None:
+def binding_status_of(
+    run: Run, options: ItemsOptions, desired: Desired, observation: Observation, *, written: bool = False
+) -> Mapping[str, Any] | None:
     """Return ``status.binding`` from an earlier task, or measure it now; None when the run does not need it.
 
     New connections prove the links where a member does not answer, and for global services with failover: these promise to notice within
     seconds a failure that kvstoremesh notices within up to 130 seconds.
+
+    :param written: this run wrote links after it observed.
     """
     if options.state == "absent" or not options.require_connected:
         return None
@@ -153,7 +208,7 @@ def binding_status_of(run: Run, options: ItemsOptions, desired: Desired, observa
     if not status.get("phase"):
         proven = bool(observation.failures) or any(service.failover for service in desired.each(GlobalService))
         before = earlier_binding(options.previous_status)
-        status = measure(run.ports, run.mesh, observation, "readers" if proven else "none", previous=before)
+        status = measure(run.ports, run.mesh, observation, "readers" if proven else "none", previous=before, written=written)
     return as_if_connected(status, observation.facts) if run.check_mode and options.assume_connected else status
 
 

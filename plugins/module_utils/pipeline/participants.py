@@ -151,12 +151,14 @@ def observe_former(
     more: Collection[str] = (),
     reads_lock: Mapping[str, Any] | None = None,
 ) -> None:
-    """Observe former members to which members still hold links, and ``more``, and set ``observation.former``.
+    """Observe former members to which members still hold links, and ``more``, and set ``observation.former`` if it is not set yet.
 
     Clusters that do not take part in the run are not observed.
 
     :param reads_lock: see ``Run.reads_lock``.
     """
+    if observation.former is not None:
+        return
     known = dict.fromkeys([*former_members(mesh, observation.facts), *more])
     former = [host for host in known if host in who.hosts and host not in mesh.clusters]
     if not former:

@@ -150,10 +150,19 @@ def observing(run: Run, options: Options) -> Iterator[tuple[Recorder, Observatio
 
 
 def announce(
-    run: Run, plan: Plan, observation: Observation, recorder: Recorder, traffic: Mapping[str, TrafficFacts] | None = None
+    run: Run,
+    plan: Plan,
+    observation: Observation,
+    recorder: Recorder,
+    traffic: Mapping[str, TrafficFacts] | None = None,
+    *,
+    approvable: bool = True,
 ) -> dict[str, Any]:
-    """Show and record the plan before anything is written. Returns it as data."""
-    data = plan.to_dict()
+    """Show and record the plan before anything is written. Returns it as data.
+
+    :param approvable: false for half of a plan, which has no hash by which it could be approved.
+    """
+    data = plan.to_dict() if approvable else {**plan.to_dict(), "hash": ""}
     run.ports.show(PlanMade(data))
     diff = tuple(diff_plan(plan, observation.whole.facts, traffic)) if run.diff else ()
     recorder.note(changed=run.check_mode and not plan.empty, plan=data, diff=diff)

@@ -43,16 +43,18 @@ def observe_scene(
     members = {host: cluster for host, cluster in observation.clusters.items() if host in mesh.clusters}
     traffic, unread = read_all_traffic(members, kinds, parallel=parallel)
     facts = mesh.members_in(observation.facts)
+    failures = {**silent_members(observation, mesh), **unread}
+    scene = Scene(mesh=mesh, now=now, facts=facts, traffic=traffic, failures=failures, names=cluster_names_of(mesh, facts))
+    return with_links(scene, observation, binding_status)
+
+
+def with_links(scene: Scene, observation: Observation, binding_status: Mapping[str, Any] | None) -> Scene:
+    """Return ``scene`` with the state of the links that ``status.binding`` has; None: not measured."""
     links = link_rows(binding_status)
-    return Scene(
-        mesh=mesh,
-        now=now,
-        facts=facts,
-        traffic=traffic,
-        failures={**silent_members(observation, mesh), **unread},
-        names=cluster_names_of(mesh, facts),
-        phase=phase_of(binding_status, mesh, traffic),
-        dead=dead_members(links, observation.failures, facts),
+    return replace(
+        scene,
+        phase=phase_of(binding_status, scene.mesh, scene.traffic),
+        dead=dead_members(links, observation.failures, scene.facts),
         link_errors={(a, b): f"{row.get('stage')}: {row.get('error')}" for (a, b), row in links.items() if not row.get("ready")},
     )
 

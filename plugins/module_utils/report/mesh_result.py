@@ -21,22 +21,23 @@ _Entry = Mapping[str, Any]
 
 
 def mesh_result(
-    links: _Run, items: _Run, *further: _Run, items_first: bool = False, both: bool = False, more: Sequence[_Entry] = ()
+    links: _Run, items: _Run, *further: _Run, whole: bool = False, both: bool = False, more: Sequence[_Entry] = ()
 ) -> dict[str, Any]:
-    """Return one ``mesh_result`` from the results of the action for the links and of the one for the items.
+    """Return one ``mesh_result`` from the result of the action for a whole mesh, or from those for the links and for the items.
 
     :param links: The result of mesh_connect, mesh_verify, …; empty when the play did not reach it. ``items``: that of mesh_items.
     :param further: Results of further actions, which are carried out last. They are no part of the hash.
-    :param items_first: The items were carried out before the links: then their steps come first.
+    :param whole: ``links`` is the result of mesh_reconcile, whose status has the binding and the items.
     :param both: The play has both, and so a hash of two parts; with half of it there is no hash that could be approved. If the action for
         the links did not measure them, as it did not wait, the one for the items did.
     :param more: Findings of the play itself.
     """
     given = [run for run in (links, items) if run] or [{}]
-    runs = [*(given[::-1] if items_first else given), *further]
+    runs = [*given, *further]
     plans: list[_Entry] = [run.get("plan") or {} for run in runs]
     first: _Entry = given[0].get("plan") or {}
-    status = items.get("status") or {}
+    status = (links if whole else items).get("status") or {}
+    binding = status.get("binding") if whole else links.get("status") or (items.get("binding_status") if both else None)
     return {
         "schema": SCHEMA,
         "changed": any(run.get("changed") for run in runs),
@@ -50,7 +51,7 @@ def mesh_result(
         },
         "outages": [item for run in runs for item in run.get("outages") or ()],
         "status": {
-            "binding": links.get("status") or (items.get("binding_status") if both else None),
+            "binding": binding,
             **{kind.value: status.get(kind.value) or [] for kind in ItemKind},
         },
         **_withheld(runs),

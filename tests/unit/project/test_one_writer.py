@@ -21,7 +21,17 @@ FLEET: Final = {("members.py", "_write_wave", "apply"), ("fleet.py", "_write", "
 """All places where it writes to a fleet, which has no lock: each write there has its own precondition (docs/decisions/0059)."""
 RIGHTS: Final = {("rbac.py", "_written", "apply")}
 """Where it writes rights, which belong to no run of the mesh: each write has its own precondition."""
-RUNS: Final = {"_connect", "_carry_out", "_reconcile", "_decide_and_assign", "_judge_and_delete", "_renew", "_write"}
+RUNS: Final = {
+    "_connect",
+    "_carry_out",
+    "_reconcile",
+    "_decide_and_assign",
+    "_judge_and_delete",
+    "_renew",
+    "_write",
+    "identities",
+    "links_and_items",
+}
 """Functions that take the lock before anything is shown or written."""
 WRITING: Final = {
     "mesh_adopt",
@@ -33,6 +43,7 @@ WRITING: Final = {
     "mesh_items",
     "mesh_policy",
     "mesh_policy_replace",
+    "mesh_reconcile",
     "mesh_service",
 }
 
@@ -61,7 +72,7 @@ def test_the_pipeline_writes_only_where_the_lock_is_asked_for() -> None:
 def test_each_run_that_writes_takes_the_lock_first() -> None:
     assert {function for _, function, _ in calls("observation_stands")} == RUNS
     opened = {file for file, _, _ in calls("locked")}
-    assert opened == {"adopt.py", "ca_roll.py", "connect.py", "identity.py", "items.py", "replaced_policies.py", "trust.py"}
+    assert opened == {"adopt.py", "ca_roll.py", "connect.py", "identity.py", "items.py", "mesh.py", "replaced_policies.py", "trust.py"}
     assert {file for file, _, name in calls() if name in ("write", "apply_locked", "carry_out")} - {"run.py"} == opened
 
 

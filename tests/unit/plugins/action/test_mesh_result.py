@@ -34,6 +34,7 @@ ITEMS = {
     "requeue_seconds": 30,
 }
 TEMPLATE = "{{ lookup('env', 'HOME') }}"
+WHOLE: dict[str, Any] = {**LINKS, "status": {"binding": {"phase": "Connected"}, **ITEMS["status"]}}
 FABRIC = {**LINKS, "status": {"name": "europe", "phase": "Connected"}}
 
 CASES: dict[str, dict[str, Any]] = {
@@ -41,7 +42,7 @@ CASES: dict[str, dict[str, Any]] = {
     "of_links": {"links": ["links"]},
     "of_items": {"items": ["items"]},
     "of_both": {"links": ["links"], "items": ["items"], "both": True},
-    "of_taken_away": {"links": ["links"], "items": ["items"], "both": True, "items_first": True},
+    "of_a_whole_mesh": {"links": ["whole"], "whole": True},
     "of_links_alone_of_both": {"links": ["links"], "items": ["not_registered"], "both": True},
     "of_the_first_that_ran": {"links": ["not_registered", "skipped", "links"], "items": ["skipped"]},
     "of_fabric": {"links": ["fabric"], "fabric": True},
@@ -59,6 +60,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "links": LINKS,
         "items": ITEMS,
         "fabric": FABRIC,
+        "whole": WHOLE,
         "deleted": {
             "changed": True,
             "findings": [finding("CM-INT-34", "blocking")],
@@ -118,9 +120,9 @@ def test_a_further_action_adds_its_steps_and_findings_and_is_no_part_of_the_hash
     assert sorted(entry["code"] for entry in more["findings"]) == sorted(["CM-INT-34", *(entry["code"] for entry in both["findings"])])
 
 
-def test_what_is_taken_away_first_comes_first_and_the_hash_stays_in_its_order(made: dict[str, Any]) -> None:
-    assert [step["wave"] for step in made["of_taken_away"]["plan"]["steps"]] == [13, 1, 2]
-    assert made["of_taken_away"]["plan"]["hash"] == made["of_both"]["plan"]["hash"]
+def test_the_result_of_a_whole_mesh_is_taken_over_with_the_status_of_links_and_items(made: dict[str, Any]) -> None:
+    whole = made["of_a_whole_mesh"]
+    assert (whole["plan"], whole["status"], whole["requeueSeconds"]) == (LINKS["plan"], WHOLE["status"], 300)
 
 
 def test_half_a_plan_has_no_hash_that_could_be_approved(made: dict[str, Any]) -> None:
