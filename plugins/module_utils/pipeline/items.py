@@ -135,9 +135,9 @@ def watch_flows(run: Run, options: ItemsOptions, made: ItemsDecision, observatio
     return with_seen_flows(made.decided, made.scene, observation, now=run.ports.now(), parallel=options.parallel, progress=asking)
 
 
-def show_losses(run: Run, made: ItemsDecision, decided: ItemsPlan, recorder: Recorder) -> None:
-    """Show and record the findings about items before anything is written: they say who loses access."""
-    run.ports.show(FindingsMade(decided.findings))
+def show_losses(run: Run, made: ItemsDecision, decided: ItemsPlan, recorder: Recorder, *, said: Collection[Finding] = frozenset()) -> None:
+    """Show and record the findings about items before anything is written: they say who loses access. Those ``said`` were shown."""
+    run.ports.show(FindingsMade([finding for finding in decided.findings if finding not in said]))
     recorder.note(findings=ordered((*made.findings, *decided.findings)), extra={"status": NO_ROWS, "outages": outages(decided)})
 
 

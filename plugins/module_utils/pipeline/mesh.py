@@ -141,7 +141,7 @@ class _MeshRecorder:
         return replace(
             plan,
             changed=plan.changed or links.changed or items.changed,
-            findings=_each_once((*links.findings, *items.findings)),
+            findings=_each_once((*plan.findings, *links.findings, *items.findings)),
             error=_sentences(plan.error, links.error, items.error),
             unmet=_sentences(links.unmet, items.unmet),
             requests=requests(seen) if seen else {},
@@ -227,7 +227,7 @@ class _Pass:
             not whole
             or plan is None
             or self._refuses(plan)
-            or (decided is not None and refuse_unnamed(run, options.items, decided, recorder.items))
+            or (decided is not None and refuse_unnamed(run, options.items, decided, recorder.plan))
         ):
             return _End.DONE
         if self._absent:
@@ -284,18 +284,18 @@ class _Pass:
             self._refuse_items(again.decided)
             return scene, None
         planned = watch_flows(self.run, options, again, self.observation) or again.decided
-        self._announce_again(decision, again, planned)
+        self._announce_again(decision, again, planned, said=frozenset(decided.findings))
         return scene, planned
 
-    def _announce_again(self, decision: Decision, again: ItemsDecision, planned: ItemsPlan) -> None:
-        """Show the plan of the items that the links, as they are, allow, and record it with that of the links."""
+    def _announce_again(self, decision: Decision, again: ItemsDecision, planned: ItemsPlan, *, said: frozenset[Finding]) -> None:
+        """Show the plan of the items that the links allow, and findings not ``said`` before; record it with that of the links."""
         run = self.run
         run.ports.show(PlanMade({**planned.plan.to_dict(), "hash": ""}))
         whole = mesh_plan([part for part in (decision.plan, planned.plan) if part is not None])
         if whole is not None:
             diff = tuple(diff_plan(whole, self.observation.whole.facts, again.traffic)) if run.diff else ()
             self.recorder.plan.note(plan=whole.to_dict(), diff=diff)
-        show_losses(run, again, planned, self.recorder.items)
+        show_losses(run, again, planned, self.recorder.items, said=said)
 
     def _refuse_items(self, planned: ItemsPlan) -> None:
         """Record and show that the approved plan of the items does not apply any more, now that the links are as they are."""
@@ -360,7 +360,7 @@ class _Pass:
         """Record and show that another plan was approved; return whether that is so."""
         if self.approved is None or self._approves(plan):
             return False
-        refuse_changed(self.run, self.approved, plan.hash, self.recorder.links)
+        refuse_changed(self.run, self.approved, plan.hash, self.recorder.plan)
         return True
 
 
