@@ -79,7 +79,7 @@ def _approved(text: str) -> StoredPlan | None:
     """
     if "." in text:
         raise InvalidInput(
-            "hash has two parts: links and items had a plan each when it was approved, and now have one plan with one hash.",
+            "The approved hash has two parts: links and items had a plan each when it was approved, and now have one plan with one hash.",
             remedy="Run again with --check and approve the hash that it prints.",
         )
     return stored_plan(text) if text else None

@@ -63,7 +63,7 @@ def test_the_screens_of_a_mesh_are_as_they_are_kept(lab: MeshLab, width: int, tm
     lab.lab.heal("c1", "c2")
     lab.wait_connected()
     promised = see.run("mesh-check", "mesh", "--check", cilium_mesh=whole)
-    see.run("mesh-with-an-old-hash-fails", "mesh", rc=2, cilium_mesh=whole, cilium_mesh_hash=f"{'0' * 12}.{'0' * 12}")
+    see.run("mesh-with-an-old-hash-fails", "mesh", rc=2, cilium_mesh=whole, cilium_mesh_hash="0" * 12)
     see.run("mesh", "mesh", cilium_mesh=whole, cilium_mesh_hash=promised.result["plan"]["hash"])
     see.run("mesh-again", "mesh", cilium_mesh=whole)
     missing = {"name": "missing", "selector": {"namespace": "production", "name": "missing"}}

@@ -44,7 +44,8 @@ def plan_rows(plan: Mapping[str, Any]) -> list[Row]:
     if not steps:
         return [Row(f"Plan: nothing to do{approved_by}"), *more]
     lines = [Row(f"Plan: {count(len(steps), 'step')}{approved_by}"), *more]
-    lines += [Row(f"  {line}") for line in _links(plan.get("links", ()))]
+    if not all(step.get("item") for step in steps):  # the links are as they were, and a plan of items is not about them
+        lines += [Row(f"  {line}") for line in _links(plan.get("links", ()))]
     items = any(step.get("item") for step in steps)
     columns = [
         (f"wave {step['wave']}", step["cluster"], step["verb"], step["object"], *((step.get("item", ""),) if items else ()))

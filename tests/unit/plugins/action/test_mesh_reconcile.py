@@ -149,7 +149,7 @@ def test_an_approval_names_what_the_plan_leaves_out_before_the_links_are_written
 def test_a_hash_of_two_parts_is_refused_with_the_reason(make_whole: Any) -> None:
     whole: Whole = make_whole()
     refused = whole.run(mesh("a"), hash=f"{'a' * 12}.{'b' * 12}")
-    assert "hash has two parts: links and items had a plan each when it was approved" in refused["msg"]
+    assert "The approved hash has two parts: links and items had a plan each when it was approved" in refused["msg"]
     assert "Run again with --check" in refused["msg"] and not whole.observed
 
 
