@@ -247,6 +247,7 @@ def test_real_agents_let_through_what_the_evaluator_says(ground: Ground, record_
     assert set(outcomes) == {Outcome.ALLOWED, Outcome.DENIED}
 
 
+@pytest.mark.xdist_group("real-policies-of-users")  # a lab of its own, so that no part of the deep run has both
 def test_the_evaluator_is_right_about_policies_that_no_intent_was_compiled_to(ground: Ground, record_property: Any) -> None:
     outcomes = agree(ground, generated(of_others(), OTHERS), record_property)
     assert outcomes[Outcome.ALLOWED] and outcomes[Outcome.DENIED]

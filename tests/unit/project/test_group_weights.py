@@ -12,16 +12,16 @@ from tests.collection_path import CHECKOUT
 from tests.integration import labs
 from tests.testing.group_weights import measured, read
 
-OPERATORS = {"operator", "other-operator"}  # groups that files of tests/integration name themselves
+NAMED = {"operator", "other-operator", "real-policies-of-users"}  # groups that files of tests/integration name themselves
 FULL = "lab-full-"  # of the full matrix, which tests/integration/test_connect.py makes
 
 
 def test_every_recorded_group_exists() -> None:
     """A lab or a file that got another name would begin last, and its shard take longer than the others, without a word."""
     pooled = {f"lab-{lab.name}" for lab in vars(labs).values() if isinstance(lab, labs.Shared)}
-    unknown = {group for group in read() if not (group in pooled | OPERATORS or group.startswith(FULL) or (CHECKOUT / group).is_file())}
+    unknown = {group for group in read() if not (group in pooled | NAMED or group.startswith(FULL) or (CHECKOUT / group).is_file())}
     assert not unknown, "python -m tests.testing.group_weights writes the record anew"
-    assert pooled & read().keys() and read().keys() >= OPERATORS
+    assert pooled & read().keys() and read().keys() >= NAMED
 
 
 def report(place: Path, *tests: tuple[str, float]) -> Path:
