@@ -26,5 +26,5 @@ class ActionModule(MeshAction):
         desired = desired_of(call.params["mesh"], mesh, kinds=tuple(ItemKind))
         # In check mode no earlier task connected the mesh. After a deletion that failed no further wave is begun: its policy may allow
         # what a policy of that wave denies.
-        options = ItemsOptions.of(call.params, assume_connected=True, max_failures=0)
+        options = ItemsOptions.of(call.params, max_failures=0)
         return delete_replaced_policies(call.run(mesh), options, desired, call.params["policies"], call.params["managers"])

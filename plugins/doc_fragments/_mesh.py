@@ -260,11 +260,6 @@ options:
       - Let items wait while the mesh is not in phase V(Connected) or V(Degraded). They are then V(Pending), and the task fails.
     type: bool
     default: true
-  assume_connected:
-    description:
-      - In check mode, take the mesh for connected. For a run that would connect it first.
-    type: bool
-    default: false
   binding_status:
     description:
       - The status of the mesh, as an earlier task of the same run measured it, for instance

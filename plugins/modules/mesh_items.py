@@ -75,7 +75,8 @@ EXAMPLES = r"""
 - name: What would change, although the mesh is not connected yet
   edge_portal.cilium_mesh.mesh_items:
     mesh: "{{ cilium_mesh }}"
-    assume_connected: true
+    binding_status:
+      phase: Connected
   check_mode: true
   diff: true
   run_once: true

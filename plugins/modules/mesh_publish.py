@@ -13,6 +13,7 @@ description:
     this collection end with it.
   - It takes the names of registered variables. Given as values, a result of a thousand items would be searched for templates, for seconds.
   - Changes, steps and findings of O(more) come after those of O(links) and O(items), and are no part of the hash.
+  - The results of O(links) and O(items) together are of two plans, and have no hash by which they could be approved.
   - Where no variable has a result, the run ended before its action; C(mesh_result) then has one blocking finding, C(CM-ERR-00), that
     says so.
   - It can leave the result in files on the controller too, also in check mode and after a failure. A place that cannot be written is
@@ -26,11 +27,6 @@ options:
   whole:
     description:
       - The result of O(links) is that of M(edge_portal.cilium_mesh.mesh_reconcile), whose status has the items too.
-    type: bool
-    default: false
-  both:
-    description:
-      - The play has connections and items, and so a hash of two parts. While one of them is missing there is no hash.
     type: bool
     default: false
   fabric:

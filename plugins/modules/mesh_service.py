@@ -62,7 +62,8 @@ EXAMPLES = r"""
 - name: What would change, although the mesh is not connected yet
   edge_portal.cilium_mesh.mesh_service:
     mesh: "{{ cilium_mesh }}"
-    assume_connected: true
+    binding_status:
+      phase: Connected
   check_mode: true
   diff: true
   run_once: true

@@ -162,7 +162,6 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
     "mesh_exposure": {
         "accept_incomplete": {"type": "list", "elements": "str", "default": []},
         "approve_refused": {"type": "list", "elements": "str", "default": []},
-        "assume_connected": {"type": "bool", "default": False},
         "binding_status": {"type": "dict"},
         "fail_on_changes": {"type": "bool", "default": False},
         "former": {"type": "list", "elements": "str", "default": []},
@@ -218,7 +217,6 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
     "mesh_items": {
         "accept_incomplete": {"type": "list", "elements": "str", "default": []},
         "approve_refused": {"type": "list", "elements": "str", "default": []},
-        "assume_connected": {"type": "bool", "default": False},
         "binding_status": {"type": "dict"},
         "fail_on_changes": {"type": "bool", "default": False},
         "former": {"type": "list", "elements": "str", "default": []},
@@ -257,7 +255,6 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
     "mesh_policy": {
         "accept_incomplete": {"type": "list", "elements": "str", "default": []},
         "approve_refused": {"type": "list", "elements": "str", "default": []},
-        "assume_connected": {"type": "bool", "default": False},
         "binding_status": {"type": "dict"},
         "fail_on_changes": {"type": "bool", "default": False},
         "former": {"type": "list", "elements": "str", "default": []},
@@ -287,7 +284,6 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
         "report": {"type": "bool", "default": True},
     },
     "mesh_publish": {
-        "both": {"type": "bool", "default": False},
         "check_places": {"type": "bool", "default": False},
         "ended": {"type": "bool", "default": True},
         "fabric": {"type": "bool", "default": False},
@@ -377,7 +373,6 @@ ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {
     "mesh_service": {
         "accept_incomplete": {"type": "list", "elements": "str", "default": []},
         "approve_refused": {"type": "list", "elements": "str", "default": []},
-        "assume_connected": {"type": "bool", "default": False},
         "binding_status": {"type": "dict"},
         "fail_on_changes": {"type": "bool", "default": False},
         "former": {"type": "list", "elements": "str", "default": []},
@@ -529,7 +524,6 @@ VARIABLES: Final[tuple[str, ...]] = (
     "cluster_identity_wait_timeout",
     "exposed_service_accept_incomplete",
     "exposed_service_approve_refused",
-    "exposed_service_assume_connected",
     "exposed_service_binding_status",
     "exposed_service_fail_on_changes",
     "exposed_service_former",
@@ -567,7 +561,6 @@ VARIABLES: Final[tuple[str, ...]] = (
     "fleet_workload_wait_timeout",
     "global_service_accept_incomplete",
     "global_service_approve_refused",
-    "global_service_assume_connected",
     "global_service_binding_status",
     "global_service_fail_on_changes",
     "global_service_former",
@@ -611,7 +604,6 @@ VARIABLES: Final[tuple[str, ...]] = (
     "mesh_connect_wait_timeout",
     "network_policy_accept_incomplete",
     "network_policy_approve_refused",
-    "network_policy_assume_connected",
     "network_policy_binding_status",
     "network_policy_fail_on_changes",
     "network_policy_former",

@@ -26,7 +26,7 @@ from ..mesh.traffic_facts import TrafficFacts
 from ..observe import Observation
 from ..plan.stored import StoredPlan
 from ..reconcile.plan import ItemsPlan, plan_items, waits_for_mesh
-from ..reconcile.scene import as_if_connected, observe_again, observe_scene
+from ..reconcile.scene import observe_again, observe_scene
 from ..reconcile.seen_flows import outages, with_seen_flows
 from ..reconcile.status import Course, Rows, item_rows, requeue_seconds
 from ..reconcile.unmet import unmet_items
@@ -67,7 +67,7 @@ def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: Stor
     ):
         observe_former(run.ports, run.who, mesh, observation, parallel=options.parallel, more=options.former, reads_lock=run.reads_lock)
         binding = binding_status_of(run, options, desired, observation)
-        if binding is not None and not (options.binding_status or options.assume_connected):
+        if binding is not None and not options.binding_status:
             recorder.note(binding_status=binding)
         made = judge_items(run, options, desired, binding, observation)
         if made.decided is not None:
@@ -209,7 +209,7 @@ def binding_status_of(
         proven = bool(observation.failures) or any(service.failover for service in desired.each(GlobalService))
         before = earlier_binding(options.previous_status)
         status = measure(run.ports, run.mesh, observation, "readers" if proven else "none", previous=before, written=written)
-    return as_if_connected(status, observation.facts) if run.check_mode and options.assume_connected else status
+    return status
 
 
 def _carry_out(

@@ -58,7 +58,6 @@ class ItemsOptions(Options):
 
     state: str = "present"  # or absent
     require_connected: bool = True
-    assume_connected: bool = False
     binding_status: Mapping[str, Any] | None = None
     previous_status: Mapping[str, Any] | None = None  # mesh_result.status of an earlier run
     former: tuple[str, ...] = ()  # former members

@@ -16,6 +16,7 @@ from ..plan.steps import Plan
 from ..reach.planned_policies import scene_with_planned_policies
 from ..reach.replaced_policies import Removal, ReplacedPolicy, plan_removal, replaced_policies
 from ..reconcile.plan import items_fingerprint
+from ..reconcile.scene import as_if_connected
 from ..reconcile.status import Course, item_rows
 from .connect import carry_out
 from .items import binding_status_of, decide_items, observe_scenes
@@ -51,6 +52,8 @@ def _judge_and_delete(
     """Observe, judge and delete once; return None if the clusters have to be observed again."""
     with observing(run, options) as (recorder, observation):
         status = binding_status_of(run, options, desired, observation)
+        if run.check_mode and status is not None:
+            status = as_if_connected(status, observation.facts)
         scene, _former = observe_scenes(run, options, desired, status, observation)
         decided = decide_items(options, desired, scene, None)
         judged = scene_with_planned_policies(scene, decided.plan.steps) if run.check_mode else scene

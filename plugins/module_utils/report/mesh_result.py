@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..base.errors import MeshError
@@ -21,15 +21,13 @@ _Entry = Mapping[str, Any]
 
 
 def mesh_result(
-    links: _Run, items: _Run, *further: _Run, whole: bool = False, both: bool = False, more: Sequence[_Entry] = ()
+    links: _Run, items: _Run, *further: _Run, whole: bool = False, more: Sequence[_Entry] = ()
 ) -> dict[str, Any]:
     """Return one ``mesh_result`` from the result of the action for a whole mesh, or from those for the links and for the items.
 
     :param links: The result of mesh_connect, mesh_verify, …; empty when the play did not reach it. ``items``: that of mesh_items.
     :param further: Results of further actions, which are carried out last. They are no part of the hash.
     :param whole: ``links`` is the result of mesh_reconcile, whose status has the binding and the items.
-    :param both: The play has both, and so a hash of two parts; with half of it there is no hash that could be approved. If the action for
-        the links did not measure them, as it did not wait, the one for the items did.
     :param more: Findings of the play itself.
     """
     given = [run for run in (links, items) if run] or [{}]
@@ -37,13 +35,13 @@ def mesh_result(
     plans: list[_Entry] = [run.get("plan") or {} for run in runs]
     first: _Entry = given[0].get("plan") or {}
     status = (links if whole else items).get("status") or {}
-    binding = status.get("binding") if whole else links.get("status") or (items.get("binding_status") if both else None)
+    binding = status.get("binding") if whole else links.get("status")
     return {
         "schema": SCHEMA,
         "changed": any(run.get("changed") for run in runs),
         "findings": _findings(runs, more),
         "plan": {
-            "hash": _hash([links, items] if both else given),
+            "hash": str(first.get("hash") or "") if len(given) == 1 else "",  # what has two plans cannot be approved by one hash
             "steps": [step for plan in plans for step in plan.get("steps") or ()],
             "options": first.get("options") or {},
             "reliedOn": first.get("reliedOn") or {},
@@ -69,12 +67,6 @@ def _withheld(runs: Sequence[_Run]) -> dict[str, list[_Entry]]:
     """Return what messages withhold from owners of clusters, each once; {} where nothing is."""
     found = {json.dumps(entry, sort_keys=True): entry for run in runs for entry in run.get("withheld") or ()}
     return {"withheld": list(found.values())} if found else {}
-
-
-def _hash(runs: Iterable[_Run]) -> str:
-    """Return the hash. The part of the links comes first, in whichever order they are carried out."""
-    parts = [str((run.get("plan") or {}).get("hash") or "") for run in runs]
-    return ".".join(parts) if all(parts) else ""
 
 
 def _findings(runs: Sequence[_Run], more: Sequence[_Entry]) -> list[_Entry]:

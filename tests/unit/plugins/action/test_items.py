@@ -278,8 +278,7 @@ def test_items_wait_for_the_mesh(world: World) -> None:
         ({"binding_status": {"phase": "Connected", "links": []}}, False, "Applied", 0),
         ({"binding_status": {"phase": "Error"}}, False, "Pending", 0),
         ({"binding_status": {}}, False, "Pending", 1),
-        ({"assume_connected": True}, False, "Pending", 1),
-        ({"assume_connected": True}, True, "Applying", 1),
+        ({"binding_status": {"phase": "Connected"}}, True, "Applying", 0),
     ],
 )
 def test_how_the_state_of_the_mesh_is_known(world: World, args: dict[str, Any], check: bool, phase: str, measures: int) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.mesh_result import mesh_result
 from tests.testing.playbooks import run_warm
 
 
@@ -41,14 +40,13 @@ CASES: dict[str, dict[str, Any]] = {
     "of_nothing": {"links": ["not_registered"]},
     "of_links": {"links": ["links"]},
     "of_items": {"items": ["items"]},
-    "of_both": {"links": ["links"], "items": ["items"], "both": True},
+    "of_both": {"links": ["links"], "items": ["items"]},
     "of_a_whole_mesh": {"links": ["whole"], "whole": True},
-    "of_links_alone_of_both": {"links": ["links"], "items": ["not_registered"], "both": True},
     "of_the_first_that_ran": {"links": ["not_registered", "skipped", "links"], "items": ["skipped"]},
     "of_fabric": {"links": ["fabric"], "fabric": True},
     "of_explanation": {"links": ["explained"], "keys": ["explanation", "roll"]},
     "of_braces": {"links": ["braces"]},
-    "of_further": {"links": ["links"], "items": ["items"], "both": True, "more": ["skipped", "deleted", "not_registered"]},
+    "of_further": {"links": ["links"], "items": ["items"], "more": ["skipped", "deleted", "not_registered"]},
     "of_more": {"links": ["links"], "more_findings": [finding("CM-ITEM-20", "advisory")]},
 }
 
@@ -107,7 +105,7 @@ def test_the_result_of_one_action_is_taken_over(made: dict[str, Any]) -> None:
 def test_of_two_actions_everything_is_there_once_and_what_blocks_comes_first(made: dict[str, Any]) -> None:
     both = made["of_both"]
     assert [f["code"] for f in both["findings"]] == ["CM-ID-01", "CM-ITEM-01", "CM-TOPO-02", "CM-API-01"]
-    assert both["plan"]["hash"] == "a" * 64 + "." + "b" * 64
+    assert both["plan"]["hash"] == "", "what has two plans cannot be approved by one hash"
     assert [step["wave"] for step in both["plan"]["steps"]] == [1, 2, 13]
     assert (both["changed"], both["requeueSeconds"]) == (True, 30)
     assert both["status"]["binding"]["phase"] == "Connected" and both["status"]["globalServices"] == [{"name": "nginx"}]
@@ -116,17 +114,13 @@ def test_of_two_actions_everything_is_there_once_and_what_blocks_comes_first(mad
 def test_a_further_action_adds_its_steps_and_findings_and_is_no_part_of_the_hash(made: dict[str, Any]) -> None:
     both, more = made["of_both"], made["of_further"]
     assert more["plan"]["steps"] == [*both["plan"]["steps"], {"wave": 1, "verb": "delete"}]
-    assert (more["plan"]["hash"], more["requeueSeconds"], more["changed"]) == (both["plan"]["hash"], both["requeueSeconds"], True)
+    assert (more["plan"]["hash"], more["requeueSeconds"], more["changed"]) == ("", both["requeueSeconds"], True)
     assert sorted(entry["code"] for entry in more["findings"]) == sorted(["CM-INT-34", *(entry["code"] for entry in both["findings"])])
 
 
 def test_the_result_of_a_whole_mesh_is_taken_over_with_the_status_of_links_and_items(made: dict[str, Any]) -> None:
     whole = made["of_a_whole_mesh"]
     assert (whole["plan"], whole["status"], whole["requeueSeconds"]) == (LINKS["plan"], WHOLE["status"], 300)
-
-
-def test_half_a_plan_has_no_hash_that_could_be_approved(made: dict[str, Any]) -> None:
-    assert made["of_links_alone_of_both"]["plan"]["hash"] == ""
 
 
 def test_a_fabric_has_no_status_of_one_binding(made: dict[str, Any]) -> None:
@@ -157,16 +151,6 @@ def test_a_wrong_option_is_refused(tmp_path: Path) -> None:
     playbook.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]), encoding="utf-8")
     run = run_warm(str(playbook), inventory="localhost,", made_up=True)
     assert run.rc != 0 and "link" in run.output and "mesh_result" not in run.stats.get("artifact_data", {}), run.output
-
-
-@pytest.mark.parametrize(
-    ("links", "both", "found"), [(None, True, "Connected"), (None, False, None), ({"phase": "Degraded"}, True, "Degraded")]
-)
-def test_links_that_a_run_did_not_wait_for_have_the_status_by_which_the_items_went(
-    links: dict[str, str] | None, both: bool, found: str | None
-) -> None:
-    items = {"status": {}, "binding_status": {"phase": "Connected"}}
-    assert ((mesh_result({"status": links}, items, both=both)["status"]["binding"]) or {}).get("phase") == found
 
 
 def test_a_run_writes_its_metrics_and_replaces_no_foreign_file(tmp_path: Path) -> None:
