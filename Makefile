@@ -178,6 +178,10 @@ drawings: venv ## docs/images: packages, the stages of a run, and the picture of
 bench: venv ## time, memory and API requests of connect on the lab
 	@$(python) -m tests.bench $(ARGS)
 
+.PHONY: bench-compare
+bench-compare: venv ## two commits by one benchmark, in turns: make bench-compare A=main~5 B=main ARGS="--only planning"
+	@$(python) -m tests.bench.compare $(A) $(B) $(ARGS)
+
 .PHONY: bench-operator
 bench-operator: venv ## the operator: from resource to written object, restart with 500 resources, cost of 1000
 	@$(python) -m tests.bench.operator $(ARGS)
