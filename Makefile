@@ -127,6 +127,10 @@ sbom: venv ## the bill of materials of the operator's image (CycloneDX), in .bui
 findings: venv ## what the docs say of each finding, from the catalogue
 	@$(python) -m tests.testing.write_code_table
 
+.PHONY: returns
+returns: venv ## what the modules say that they return, from docs/returns.yml and the schema of results
+	@$(python) -m tests.testing.returns
+
 .PHONY: metrics
 metrics: venv ## the alert rules, the dashboard and docs/metrics.md, from the catalogue of metrics
 	@$(python) -m tests.testing.monitoring

@@ -170,23 +170,90 @@ metrics:
   elements: dict
   sample:
     - name: cluster-ffm-1
-      time: "2026-11-24T08:00:00Z"
+      time: '2026-11-24T08:00:00Z'
       memberReady: true
       nodes: {total: 3, ready: 3}
-      cpu: {allocatable: "12", requested: 2500m, pending: "0"}
-      memory: {allocatable: 48Gi, requested: 6Gi, pending: "0"}
-      pods: {allocatable: "330", requested: "41", pending: "0"}
+      cpu: {allocatable: '12', requested: 2500m, pending: '0'}
+      memory: {allocatable: 48Gi, requested: 6Gi, pending: '0'}
+      pods: {allocatable: '330', requested: '41', pending: '0'}
 findings:
-  description: What keeps clusters from joining, working or leaving, the blocking ones first. As of M(edge_portal.cilium_mesh.mesh_verify).
+  description: What keeps clusters from joining, working or leaving, the blocking ones first.
   returned: always
   type: list
   elements: dict
+  contains:
+    code:
+      description: Stable code of the finding, and the name of its page in docs/runbooks.
+      type: str
+      sample: CM-CIDR-01
+    severity:
+      description: One of V(blocking), V(outage), V(remediable) and V(advisory).
+      type: str
+    accepted:
+      description: Whether the task accepts it in its option C(accept), so that it does not block. Without that option it is always false.
+      type: bool
+    cluster:
+      description: Inventory name of the cluster; empty where it is about no single one.
+      type: str
+    peer:
+      description: Inventory name of the other cluster, where it is about a pair; else empty.
+      type: str
+    summary:
+      description: The finding in one sentence.
+      type: str
+    evidence:
+      description: What was read, and where.
+      type: str
+    fix:
+      description: What to do.
+      type: str
+    anchor:
+      description: The runbook page.
+      type: str
+    item:
+      description: The item or object that it is about, such as V(globalServices/nginx). Absent where it is about a cluster or a pair.
+      type: str
 plan:
-  description: What is written, also in check mode. As of M(edge_portal.cilium_mesh.mesh_connect).
+  description: What is written, also in check mode.
   returned: always
   type: dict
+  contains:
+    hash:
+      description: >-
+        SHA-256 over the steps, the options and everything observed that they rely on. Empty where no plan was made; then C(steps) is empty
+        too, and the others are absent.
+      type: str
+    steps:
+      description: >-
+        The writes in their order, each with C(wave), C(cluster), C(verb), C(object), C(why), C(disruption), C(undo) and C(digest), in some
+        also C(item). C(digest) is a SHA-256 over the others and what is written.
+      type: list
+      elements: dict
+    options:
+      description: The options that the plan was made with.
+      type: dict
+    reliedOn:
+      description: >-
+        For each cluster, digests of what the plan relies on, by section. A plan that is made later tells by them what has changed.
+      type: dict
+    notCarriedOut:
+      description: The items that are refused or wait. An approval has to name them. Absent where there are none.
+      type: list
+      elements: str
+    links:
+      description: Endpoint and trust that were chosen for each ordered pair, with the reason. Empty in plans that are not for links.
+      type: list
+      elements: dict
+    problems:
+      description: Findings of the planning.
+      type: list
+      elements: dict
+incomplete:
+  description: V(true). The task failed because not all is as asked, after it did all that it could; nothing stopped it before.
+  returned: in that case
+  type: bool
 mesh:
-  description: Inventory names of the clusters.
+  description: Inventory names of the clusters that the task is for.
   returned: always
   type: list
   elements: str
@@ -195,7 +262,7 @@ requests:
   returned: always
   type: dict
 requeue_seconds:
-  description: After how many seconds it makes sense to look again.
+  description: After how many seconds the next run should begin.
   returned: always
   type: int
 """

@@ -88,31 +88,48 @@ EXAMPLES = r"""
 RETURN = r"""
 plan:
   description: What was decided, step by step, for all items together.
-  returned: when no cluster stops the run
+  returned: always
   type: dict
   contains:
     hash:
-      description: SHA-256 over the steps, the options and what they rely on in each cluster. It changes only with what items are about.
+      description: >-
+        SHA-256 over the steps, the options and everything observed that they rely on. Empty where no plan was made; then C(steps) is empty
+        too, and the others are absent.
       type: str
     steps:
       description: >-
-        The writes in their order, each with C(item), C(wave), C(cluster), C(verb), C(object), C(why), C(disruption), C(undo) and C(digest).
+        The writes in their order, each with C(wave), C(cluster), C(verb), C(object), C(why), C(disruption), C(undo) and C(digest), in some
+        also C(item). C(digest) is a SHA-256 over the others and what is written.
       type: list
       elements: dict
     options:
       description: The options that the plan was made with.
       type: dict
     reliedOn:
-      description: For each cluster, digests of what the plan relies on, by section.
+      description: >-
+        For each cluster, digests of what the plan relies on, by section. A plan that is made later tells by them what has changed.
       type: dict
+    notCarriedOut:
+      description: The items that are refused or wait. An approval has to name them. Absent where there are none.
+      type: list
+      elements: str
+    links:
+      description: Endpoint and trust that were chosen for each ordered pair, with the reason. Empty in plans that are not for links.
+      type: list
+      elements: dict
+    problems:
+      description: Findings of the planning.
+      type: list
+      elements: dict
 binding_status:
-  description: The status of the mesh as this task measured it, in the shape of C(status) of M(edge_portal.cilium_mesh.mesh_connect).
+  description: The status of the mesh as this task measured it, in the form of C(status) of M(edge_portal.cilium_mesh.mesh_connect).
   returned: when O(binding_status) is not given, and items wait for the mesh
   type: dict
 status:
   description: >-
-    A row per item, in the shape of the status of its custom resource with C(name), in the order of O(mesh). Each has C(phase),
-    C(lastSyncTime) and C(conditions). Lists of other kinds are empty.
+    A row per item, in the form of the status of its custom resource with C(name), in the order of O(mesh). Each has C(phase),
+    C(lastSyncTime) and C(conditions). There is a list for each kind, by the name that it has in O(mesh); those of kinds that the task is
+    not for are empty.
   returned: always
   type: dict
   contains:
@@ -129,21 +146,18 @@ findings:
     code:
       description: Stable code of the finding, and the name of its page in docs/runbooks.
       type: str
-      sample: CM-ITEM-01
+      sample: CM-CIDR-01
     severity:
       description: One of V(blocking), V(outage), V(remediable) and V(advisory).
       type: str
     accepted:
-      description: Always false here; only findings about the mesh can be accepted.
+      description: Whether the task accepts it in its option C(accept), so that it does not block. Without that option it is always false.
       type: bool
-    item:
-      description: The item that it is about, such as V(globalServices/nginx). Absent when it is about a cluster.
-      type: str
     cluster:
-      description: Inventory name of the cluster, empty for the item as a whole.
+      description: Inventory name of the cluster; empty where it is about no single one.
       type: str
     peer:
-      description: Inventory name of the other cluster, where the finding is about a pair.
+      description: Inventory name of the other cluster, where it is about a pair; else empty.
       type: str
     summary:
       description: The finding in one sentence.
@@ -157,13 +171,27 @@ findings:
     anchor:
       description: The runbook page.
       type: str
+    item:
+      description: The item or object that it is about, such as V(globalServices/nginx). Absent where it is about a cluster or a pair.
+      type: str
 outages:
   description: The items by which sources lose access that they have, as V(connectivityIntents/frontend-to-backend).
   returned: always
   type: list
   elements: str
+withheld:
+  description: >-
+    What messages withhold from owners of clusters. Each entry has C(cluster), C(peer) and C(reason); C(peer) is empty for the API server of
+    the cluster.
+  returned: with C(cilium_mesh_denied_networks), where something was not reached
+  type: list
+  elements: dict
+incomplete:
+  description: V(true). The task failed because not all is as asked, after it did all that it could; nothing stopped it before.
+  returned: in that case
+  type: bool
 mesh:
-  description: Inventory names of the members.
+  description: Inventory names of the clusters that the task is for.
   returned: always
   type: list
   elements: str
@@ -172,7 +200,7 @@ requests:
   returned: always
   type: dict
 requeue_seconds:
-  description: After how many seconds it makes sense to look again.
+  description: After how many seconds the next run should begin.
   returned: always
   type: int
 """

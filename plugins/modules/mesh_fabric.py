@@ -99,7 +99,7 @@ status:
       description: C(oldest) and C(newest) last proof of a link, and how many links never had one (C(missing)).
       type: dict
     bindings:
-      description: A row per binding, with its phase, counts, proofs, and why it is not connected.
+      description: A row per binding, with its phase, counts, proofs, and in C(message) why it is not connected.
       type: list
       elements: dict
     conditions:
@@ -119,18 +119,18 @@ findings:
     code:
       description: Stable code of the finding, and the name of its page in docs/runbooks.
       type: str
-      sample: CM-FAB-01
+      sample: CM-CIDR-01
     severity:
       description: One of V(blocking), V(outage), V(remediable) and V(advisory).
       type: str
     accepted:
-      description: Always false here.
+      description: Whether the task accepts it in its option C(accept), so that it does not block. Without that option it is always false.
       type: bool
     cluster:
-      description: Inventory name of the cluster, empty for the fabric as a whole.
+      description: Inventory name of the cluster; empty where it is about no single one.
       type: str
     peer:
-      description: Inventory name of the other cluster, where the finding is about a pair.
+      description: Inventory name of the other cluster, where it is about a pair; else empty.
       type: str
     summary:
       description: The finding in one sentence.
@@ -144,8 +144,11 @@ findings:
     anchor:
       description: The runbook page.
       type: str
+    item:
+      description: The item or object that it is about, such as V(globalServices/nginx). Absent where it is about a cluster or a pair.
+      type: str
 mesh:
-  description: Inventory names of the clusters of all bindings.
+  description: Inventory names of the clusters that the task is for.
   returned: always
   type: list
   elements: str
@@ -154,7 +157,7 @@ requests:
   returned: always
   type: dict
 requeue_seconds:
-  description: After how many seconds it makes sense to look again.
+  description: After how many seconds the next run should begin.
   returned: always
   type: int
 """

@@ -92,11 +92,11 @@ archive:
       type: list
       elements: dict
     missing:
-      description: What could not be read, with cluster and reason.
+      description: What could not be read, with C(cluster), C(what) and C(reason).
       type: list
       elements: dict
     leftOut:
-      description: Files for which the archive had no room.
+      description: Files for which the archive had no room, with C(path), C(what) and C(bytes).
       type: list
       elements: dict
 findings:
@@ -108,17 +108,18 @@ findings:
     code:
       description: Stable code of the finding, and the name of its page in docs/runbooks.
       type: str
+      sample: CM-CIDR-01
     severity:
-      description: Always V(advisory) here.
+      description: One of V(blocking), V(outage), V(remediable) and V(advisory).
       type: str
     accepted:
-      description: Always false here.
+      description: Whether the task accepts it in its option C(accept), so that it does not block. Without that option it is always false.
       type: bool
     cluster:
-      description: Inventory name of the cluster.
+      description: Inventory name of the cluster; empty where it is about no single one.
       type: str
     peer:
-      description: Always empty here.
+      description: Inventory name of the other cluster, where it is about a pair; else empty.
       type: str
     summary:
       description: The finding in one sentence.
@@ -132,8 +133,11 @@ findings:
     anchor:
       description: The runbook page.
       type: str
+    item:
+      description: The item or object that it is about, such as V(globalServices/nginx). Absent where it is about a cluster or a pair.
+      type: str
 mesh:
-  description: Inventory names of the clusters that were observed.
+  description: Inventory names of the clusters that the task is for.
   returned: always
   type: list
   elements: str
@@ -142,7 +146,7 @@ requests:
   returned: always
   type: dict
 requeue_seconds:
-  description: After how many seconds it makes sense to look again.
+  description: After how many seconds the next run should begin.
   returned: always
   type: int
 """

@@ -114,10 +114,10 @@ leases:
       name: ffm1
       id: 1
       uid: 0b7cf2a4-6c3e-4b46-9d0a-2f2f0a5b8c11
-      ca: ""
+      ca: ''
       podCidrs: [10.1.0.0/16]
       state: active
-      since: ""
+      since: ''
       serial: 1
 proofs:
   description: After an assignment, what proves that each cluster runs the name and id that it was given.
@@ -137,16 +137,90 @@ proofs:
       type: list
       elements: str
 findings:
-  description: What speaks against the names and ids, the blocking ones first. As of M(edge_portal.cilium_mesh.mesh_verify).
+  description: What speaks against the names and ids, the blocking ones first.
   returned: always
   type: list
   elements: dict
+  contains:
+    code:
+      description: Stable code of the finding, and the name of its page in docs/runbooks.
+      type: str
+      sample: CM-CIDR-01
+    severity:
+      description: One of V(blocking), V(outage), V(remediable) and V(advisory).
+      type: str
+    accepted:
+      description: Whether the task accepts it in its option C(accept), so that it does not block. Without that option it is always false.
+      type: bool
+    cluster:
+      description: Inventory name of the cluster; empty where it is about no single one.
+      type: str
+    peer:
+      description: Inventory name of the other cluster, where it is about a pair; else empty.
+      type: str
+    summary:
+      description: The finding in one sentence.
+      type: str
+    evidence:
+      description: What was read, and where.
+      type: str
+    fix:
+      description: What to do.
+      type: str
+    anchor:
+      description: The runbook page.
+      type: str
+    item:
+      description: The item or object that it is about, such as V(globalServices/nginx). Absent where it is about a cluster or a pair.
+      type: str
 plan:
-  description: What is written, with O(identity_policy=assign), also in check mode. As of M(edge_portal.cilium_mesh.mesh_connect).
+  description: What is written with O(identity_policy=assign), also in check mode.
   returned: always
   type: dict
+  contains:
+    hash:
+      description: >-
+        SHA-256 over the steps, the options and everything observed that they rely on. Empty where no plan was made; then C(steps) is empty
+        too, and the others are absent.
+      type: str
+    steps:
+      description: >-
+        The writes in their order, each with C(wave), C(cluster), C(verb), C(object), C(why), C(disruption), C(undo) and C(digest), in some
+        also C(item). C(digest) is a SHA-256 over the others and what is written.
+      type: list
+      elements: dict
+    options:
+      description: The options that the plan was made with.
+      type: dict
+    reliedOn:
+      description: >-
+        For each cluster, digests of what the plan relies on, by section. A plan that is made later tells by them what has changed.
+      type: dict
+    notCarriedOut:
+      description: The items that are refused or wait. An approval has to name them. Absent where there are none.
+      type: list
+      elements: str
+    links:
+      description: Endpoint and trust that were chosen for each ordered pair, with the reason. Empty in plans that are not for links.
+      type: list
+      elements: dict
+    problems:
+      description: Findings of the planning.
+      type: list
+      elements: dict
+withheld:
+  description: >-
+    What messages withhold from owners of clusters. Each entry has C(cluster), C(peer) and C(reason); C(peer) is empty for the API server of
+    the cluster.
+  returned: with C(cilium_mesh_denied_networks), where something was not reached
+  type: list
+  elements: dict
+incomplete:
+  description: V(true). The task failed because not all is as asked, after it did all that it could; nothing stopped it before.
+  returned: in that case
+  type: bool
 mesh:
-  description: Inventory names of the members.
+  description: Inventory names of the clusters that the task is for.
   returned: always
   type: list
   elements: str
@@ -155,7 +229,7 @@ requests:
   returned: always
   type: dict
 requeue_seconds:
-  description: After how many seconds it makes sense to look again.
+  description: After how many seconds the next run should begin.
   returned: always
   type: int
 """

@@ -34,30 +34,15 @@ EXAMPLES = r"""
 
 RETURN = r"""
 clusters:
-  description: What was seen, by inventory name, of the clusters that answered.
+  description:
+    - What was seen, by inventory name, of the clusters that answered.
+    - Of each, C(name) and C(id) are Cilium's name and number of it, C(config) is the data of ConfigMap cilium-config, C(service) the
+      Service clustermesh-apiserver. C(server_cert), C(remote_cert), C(local_cert) and C(admin_cert) are certificates of its mesh endpoint;
+      C(kvstoremesh) and C(clustermesh) have the keys of these Secrets as digests, with their field managers.
   returned: always
   type: dict
-  contains:
-    name:
-      description: Cilium's name of the cluster.
-      type: str
-    id:
-      description: Cilium's number of the cluster.
-      type: int
-    config:
-      description: Data of ConfigMap cilium-config.
-      type: dict
-    service:
-      description: The Service clustermesh-apiserver.
-      type: dict
-    server_cert:
-      description: The server certificate of the mesh endpoint. C(remote_cert), C(local_cert) and C(admin_cert) have the same form.
-      type: dict
-    kvstoremesh:
-      description: Keys of Secret cilium-kvstoremesh as digests, with their field managers. C(clustermesh) has the same form.
-      type: dict
 findings:
-  description: What speaks against the mesh, the blocking ones first.
+  description: Clusters that did not answer.
   returned: always
   type: list
   elements: dict
@@ -70,13 +55,13 @@ findings:
       description: One of V(blocking), V(outage), V(remediable) and V(advisory).
       type: str
     accepted:
-      description: Always false here.
+      description: Whether the task accepts it in its option C(accept), so that it does not block. Without that option it is always false.
       type: bool
     cluster:
-      description: Inventory name of the cluster, empty for the mesh as a whole.
+      description: Inventory name of the cluster; empty where it is about no single one.
       type: str
     peer:
-      description: Inventory name of the other cluster, where the finding is about a pair.
+      description: Inventory name of the other cluster, where it is about a pair; else empty.
       type: str
     summary:
       description: The finding in one sentence.
@@ -90,8 +75,11 @@ findings:
     anchor:
       description: The runbook page.
       type: str
+    item:
+      description: The item or object that it is about, such as V(globalServices/nginx). Absent where it is about a cluster or a pair.
+      type: str
 mesh:
-  description: Inventory names of the clusters that were observed.
+  description: Inventory names of the clusters that the task is for.
   returned: always
   type: list
   elements: str
@@ -100,7 +88,7 @@ requests:
   returned: always
   type: dict
 requeue_seconds:
-  description: After how many seconds it makes sense to look again.
+  description: After how many seconds the next run should begin.
   returned: always
   type: int
 """

@@ -150,7 +150,7 @@ reach:
       description: How many entries of each list are not in this result; of C(flows) whether there are more.
       type: dict
 findings:
-  description: Clusters that did not answer, and what speaks against intents that are refused.
+  description: Clusters that did not answer, which are V(advisory), and what speaks against intents that are refused, which is V(blocking).
   returned: always
   type: list
   elements: dict
@@ -158,20 +158,18 @@ findings:
     code:
       description: Stable code of the finding, and the name of its page in docs/runbooks.
       type: str
+      sample: CM-CIDR-01
     severity:
-      description: V(advisory) for a cluster that did not answer; V(blocking) for what refuses an intent.
+      description: One of V(blocking), V(outage), V(remediable) and V(advisory).
       type: str
     accepted:
-      description: Always false here.
+      description: Whether the task accepts it in its option C(accept), so that it does not block. Without that option it is always false.
       type: bool
-    item:
-      description: The intent that it is about; absent when it is about a cluster.
-      type: str
     cluster:
-      description: Inventory name of the cluster.
+      description: Inventory name of the cluster; empty where it is about no single one.
       type: str
     peer:
-      description: Always empty here.
+      description: Inventory name of the other cluster, where it is about a pair; else empty.
       type: str
     summary:
       description: The finding in one sentence.
@@ -185,8 +183,11 @@ findings:
     anchor:
       description: The runbook page.
       type: str
+    item:
+      description: The item or object that it is about, such as V(globalServices/nginx). Absent where it is about a cluster or a pair.
+      type: str
 mesh:
-  description: Inventory names of the clusters that were observed.
+  description: Inventory names of the clusters that the task is for.
   returned: always
   type: list
   elements: str
@@ -195,7 +196,7 @@ requests:
   returned: always
   type: dict
 requeue_seconds:
-  description: After how many seconds it makes sense to look again.
+  description: After how many seconds the next run should begin.
   returned: always
   type: int
 """

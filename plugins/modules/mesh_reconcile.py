@@ -122,20 +122,36 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description: What was decided for names, links and items together, step by step.
-  returned: when a part of it is not blocked
+  description:
+    - What was decided for names, links and items together, step by step.
+    - RV(plan.hash) is also empty while a finding blocks a part of the plan, since the whole cannot be approved then.
+  returned: always
   type: dict
   contains:
     hash:
       description: >-
-        SHA-256 over the steps, the options and everything observed that they rely on. Empty while a finding blocks a part of the plan.
+        SHA-256 over the steps, the options and everything observed that they rely on. Empty where no plan was made; then C(steps) is empty
+        too, and the others are absent.
       type: str
     steps:
-      description: The writes in their order, each with C(wave), C(cluster), C(verb), C(object), C(why), C(disruption) and C(undo).
+      description: >-
+        The writes in their order, each with C(wave), C(cluster), C(verb), C(object), C(why), C(disruption), C(undo) and C(digest), in some
+        also C(item). C(digest) is a SHA-256 over the others and what is written.
       type: list
       elements: dict
+    options:
+      description: The options that the plan was made with.
+      type: dict
+    reliedOn:
+      description: >-
+        For each cluster, digests of what the plan relies on, by section. A plan that is made later tells by them what has changed.
+      type: dict
+    notCarriedOut:
+      description: The items that are refused or wait. An approval has to name them. Absent where there are none.
+      type: list
+      elements: str
     links:
-      description: Endpoint and trust that were chosen for each ordered pair, with the reason.
+      description: Endpoint and trust that were chosen for each ordered pair, with the reason. Empty in plans that are not for links.
       type: list
       elements: dict
     problems:
@@ -143,27 +159,12 @@ plan:
       type: list
       elements: dict
 status:
-  description: >-
-    The status of the mesh, and a row per item with C(name), in the order of O(mesh). All have the shape of the status of the custom
-    resource.
+  description:
+    - C(binding) has the form of RV(edge_portal.cilium_mesh.mesh_connect#module:status); it is null where the links were not measured.
+    - Of each kind of item there is a list, by the name that it has in O(mesh), with a row per item in the order of O(mesh), in the form of
+      the status of its custom resource with C(name).
   returned: always
   type: dict
-  contains:
-    binding:
-      description: As RV(edge_portal.cilium_mesh.mesh_connect#module:status); null where it was not measured.
-      type: dict
-    globalServices:
-      description: A row per global service.
-      type: list
-      elements: dict
-    connectivityIntents:
-      description: A row per connectivity intent.
-      type: list
-      elements: dict
-    exposedServices:
-      description: A row per exposed service.
-      type: list
-      elements: dict
 outages:
   description: The items by which sources lose access that they have, as V(connectivityIntents/frontend-to-backend).
   returned: always
@@ -183,16 +184,13 @@ findings:
       description: One of V(blocking), V(outage), V(remediable) and V(advisory).
       type: str
     accepted:
-      description: Whether the code was listed in O(accept).
+      description: Whether the task accepts it in its option C(accept), so that it does not block. Without that option it is always false.
       type: bool
-    item:
-      description: The item that it is about, such as V(globalServices/nginx). Absent when it is about a cluster or the mesh.
-      type: str
     cluster:
-      description: Inventory name of the cluster, empty for the mesh as a whole.
+      description: Inventory name of the cluster; empty where it is about no single one.
       type: str
     peer:
-      description: Inventory name of the other cluster, where the finding is about a pair.
+      description: Inventory name of the other cluster, where it is about a pair; else empty.
       type: str
     summary:
       description: The finding in one sentence.
@@ -206,8 +204,22 @@ findings:
     anchor:
       description: The runbook page.
       type: str
+    item:
+      description: The item or object that it is about, such as V(globalServices/nginx). Absent where it is about a cluster or a pair.
+      type: str
+withheld:
+  description: >-
+    What messages withhold from owners of clusters. Each entry has C(cluster), C(peer) and C(reason); C(peer) is empty for the API server of
+    the cluster.
+  returned: with C(cilium_mesh_denied_networks), where something was not reached
+  type: list
+  elements: dict
+incomplete:
+  description: V(true). The task failed because not all is as asked, after it did all that it could; nothing stopped it before.
+  returned: in that case
+  type: bool
 mesh:
-  description: Inventory names of the clusters that were observed.
+  description: Inventory names of the clusters that the task is for.
   returned: always
   type: list
   elements: str
@@ -216,7 +228,7 @@ requests:
   returned: always
   type: dict
 requeue_seconds:
-  description: After how many seconds it makes sense to look again.
+  description: After how many seconds the next run should begin.
   returned: always
   type: int
 """

@@ -40,25 +40,36 @@ EXAMPLES = r"""
 
 RETURN = r"""
 status:
-  description: What was measured, in the shape of the status of a ClusterMeshBinding, with a row per reader and link in C(links).
+  description: What was measured, in the form of the status of a ClusterMeshBinding. Null where nothing was measured.
   returned: always
   type: dict
   contains:
     phase:
       description: One of V(Pending), V(Connecting), V(Connected), V(Degraded) and V(Error).
       type: str
+    lastSyncTime:
+      description: When it was measured.
+      type: str
     meshStatus:
-      description: A row per cluster.
+      description: >-
+        A row per cluster, with C(clusterName), C(connected), C(readyNodes), C(askedNodes) and C(totalNodes), in some also C(ciliumName),
+        C(clusterId), C(asked) and C(probedFrom).
       type: list
       elements: dict
     links:
-      description: A row per ordered pair, with the stage that the link is in, the last error, and the last proof.
+      description: >-
+        A row per ordered pair, with the stage that the link is in, the last error, and the last proof. Each has C(cluster), C(peer),
+        C(stage), C(ready), C(reader), C(error), C(nodesReady), C(nodesAsked), C(nodesTotal), C(proof), C(proofNote) and C(lastProof), in
+        some also C(arrived) and C(nodePaths).
       type: list
       elements: dict
     conditions:
       description: Kubernetes conditions.
       type: list
       elements: dict
+    observedGeneration:
+      description: C(binding.generation) of O(mesh). Absent without it.
+      type: int
 findings:
   description: What speaks against the mesh, the blocking ones first.
   returned: always
@@ -73,13 +84,13 @@ findings:
       description: One of V(blocking), V(outage), V(remediable) and V(advisory).
       type: str
     accepted:
-      description: Always false here.
+      description: Whether the task accepts it in its option C(accept), so that it does not block. Without that option it is always false.
       type: bool
     cluster:
-      description: Inventory name of the cluster, empty for the mesh as a whole.
+      description: Inventory name of the cluster; empty where it is about no single one.
       type: str
     peer:
-      description: Inventory name of the other cluster, where the finding is about a pair.
+      description: Inventory name of the other cluster, where it is about a pair; else empty.
       type: str
     summary:
       description: The finding in one sentence.
@@ -93,8 +104,11 @@ findings:
     anchor:
       description: The runbook page.
       type: str
+    item:
+      description: The item or object that it is about, such as V(globalServices/nginx). Absent where it is about a cluster or a pair.
+      type: str
 mesh:
-  description: Inventory names of the clusters that were observed.
+  description: Inventory names of the clusters that the task is for.
   returned: always
   type: list
   elements: str
@@ -103,7 +117,7 @@ requests:
   returned: always
   type: dict
 requeue_seconds:
-  description: After how many seconds it makes sense to look again.
+  description: After how many seconds the next run should begin.
   returned: always
   type: int
 """

@@ -114,13 +114,13 @@ findings:
       description: One of V(blocking), V(outage), V(remediable) and V(advisory).
       type: str
     accepted:
-      description: Whether the code was listed in O(accept).
+      description: Whether the task accepts it in its option C(accept), so that it does not block. Without that option it is always false.
       type: bool
     cluster:
-      description: Inventory name of the cluster, empty for the mesh as a whole.
+      description: Inventory name of the cluster; empty where it is about no single one.
       type: str
     peer:
-      description: Inventory name of the other cluster, where the finding is about a pair.
+      description: Inventory name of the other cluster, where it is about a pair; else empty.
       type: str
     summary:
       description: The finding in one sentence.
@@ -134,12 +134,20 @@ findings:
     anchor:
       description: The runbook page.
       type: str
+    item:
+      description: The item or object that it is about, such as V(globalServices/nginx). Absent where it is about a cluster or a pair.
+      type: str
 eligibility:
   description: By inventory name, what the findings say of each cluster.
   returned: when clusters were observed
   type: dict
   sample:
-    cluster-ffm-1: {eligible: true, ready: false, answer: observed, blocking: [CM-EP-02], remedies: 0}
+    cluster-ffm-1:
+      eligible: true
+      ready: false
+      answer: observed
+      blocking: [CM-EP-02]
+      remedies: 0
 probes:
   description: One TLS handshake per address of a mesh endpoint.
   returned: when clusters were observed
@@ -173,8 +181,12 @@ probes:
     milliseconds:
       description: How long it took.
       type: int
+incomplete:
+  description: V(true). The task failed because not all is as asked, after it did all that it could; nothing stopped it before.
+  returned: in that case
+  type: bool
 mesh:
-  description: Inventory names of the clusters that were observed.
+  description: Inventory names of the clusters that the task is for.
   returned: always
   type: list
   elements: str
@@ -183,7 +195,7 @@ requests:
   returned: always
   type: dict
 requeue_seconds:
-  description: After how many seconds it makes sense to look again.
+  description: After how many seconds the next run should begin.
   returned: always
   type: int
 """

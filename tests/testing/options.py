@@ -209,7 +209,7 @@ def role_specs(role: str) -> str:
         lines += [f"        {key}: {_flow(option[key])}\n" for key in STRUCTURE if key in option]
         lines.append("        description:\n")
         for text in option["description"]:
-            lines.append(textwrap.fill(_scalar(text), WIDTH, initial_indent=" " * 10 + "- ", subsequent_indent=" " * 12, **_WRAP) + "\n")
+            lines.append(textwrap.fill(scalar(text), WIDTH, initial_indent=" " * 10 + "- ", subsequent_indent=" " * 12, **WRAP) + "\n")
     return "".join(lines)
 
 
@@ -219,10 +219,10 @@ def role_defaults(role: str) -> str:
     return f"---\n{HEADER}" + "".join(f"{name}: {_flow(value)}\n" for name, value in found)
 
 
-_WRAP: Final[dict[str, Any]] = {"break_long_words": False, "break_on_hyphens": False}
+WRAP: Final[dict[str, Any]] = {"break_long_words": False, "break_on_hyphens": False}
 
 
-def _scalar(text: str) -> str:
+def scalar(text: str) -> str:
     """Return a text as YAML; in quotes where plain it would be something else."""
     plain = text[0] not in "\"'{[&*!|>%@`#-?:," and ": " not in text and " #" not in text and not text.endswith(":")
     return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -73,6 +73,7 @@ from tests.lab.profiles import ProfileOptions, make_ca
 from tests.testing.facts_builders import not_ready, reader_facts
 from tests.testing.free_lock import FreeLock
 from tests.testing.ledger import Ledger
+from tests.testing.returns import hold_to_documentation
 from tests.testing.roll_world import RollWorld
 from tests.testing.simulated_items import MAPPINGS, TUPLES, applied
 from tests.testing.traffic_builders import scene
@@ -137,7 +138,7 @@ class Lab:
             "ansible_limit": limit,
         }
         self.world.time = self.clock.now
-        result: Json = instance.run(None, task_vars)
+        result: Json = hold_to_documentation(action, instance.run(None, task_vars))
         self._pass_time(0)
         return result
 

@@ -27,6 +27,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
 from tests.testing.facts_builders import cluster_facts, not_ready, reader_facts
 from tests.testing.free_lock import FreeLock
+from tests.testing.returns import hold_to_documentation
 from tests.testing.simulated_apply import SimulatedClusters
 
 PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
@@ -131,7 +132,7 @@ class World:
         hostvars = {host: {"cilium_mesh_kubeconfig": f"/kubeconfigs/{host}"} for host in every if host not in self.away}
         hostvars.update({host: {"cilium_mesh_unavailable": reason} for host, reason in self.away.items()})
         task_vars = {"ansible_play_hosts_all": list(hosts) or list(every), "groups": {"all": list(every)}, "hostvars": hostvars}
-        return instance.run(None, {**task_vars, **more, "ansible_limit": limit})
+        return hold_to_documentation(action, instance.run(None, {**task_vars, **more, "ansible_limit": limit}))
 
 
 def _forbidden(*args: Any, **kwargs: Any) -> Any:

@@ -32,6 +32,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile 
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
 from tests.testing.facts_builders import cluster_facts, failure, not_ready, reader_facts
 from tests.testing.free_lock import FreeLock
+from tests.testing.returns import hold_to_documentation
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import scene, traffic
 from tests.unit.items import fake_kind
@@ -122,7 +123,7 @@ class World:
         hostvars = {host: {"cilium_mesh_kubeconfig": f"/kubeconfigs/{host}"} for host in every if host not in self.away}
         hostvars.update({host: {"cilium_mesh_unavailable": reason} for host, reason in self.away.items()})
         task_vars = {"ansible_play_hosts_all": list(limit) or list(every), "groups": {"all": list(every)}, "hostvars": hostvars}
-        return instance.run(None, {**task_vars, "ansible_limit": ",".join(limit)})
+        return hold_to_documentation(action, instance.run(None, {**task_vars, "ansible_limit": ",".join(limit)}))
 
     def ports(self, show: Callable[[Shown], None]) -> Ports:
         """The ports of a play, with these clusters behind them."""
