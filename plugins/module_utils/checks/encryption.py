@@ -70,18 +70,23 @@ def encryption_types_agree(context: CheckContext) -> Iterator[Finding]:
 def node_encryption_does_not_delay_first_connection(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     """Report node encryption or a host firewall where peers dial a NodePort.
 
-    Sources: Cilium issues 31209 (open) and 29872.
+    Packets come by the network, and answers go encrypted, to a node that may not have the key yet. With a load balancer that has its
+    address on a node it was seen too. Sources: Cilium issues 31209 (open; comment of 2024-06-28) and 29872.
     """
     nodes = [key for key in ("encrypt-node", "enable-host-firewall") if enabled(facts, key)]
     if facts.service is None or facts.service.type != "NodePort" or not enabled(facts, "enable-wireguard") or not nodes:
         return
-    what = "encrypts between nodes" if "encrypt-node" in nodes else "has a host firewall"
+    what = "encrypts between nodes" if "encrypt-node" in nodes else "has a host firewall beside WireGuard"
     yield finding(
         "CM-ENC-02",
         cluster=facts.host,
-        summary=f"{facts.host} {what} and is dialled by NodePort: the first connection can wait for a key that only the mesh brings",
+        summary=f"{facts.host} {what}, and peers dial it by NodePort: the first connection may be dropped, as nodes get each other's keys "
+        "only once the mesh is up",
         evidence=f"{config_evidence(facts, 'enable-wireguard', *nodes)}; {where(facts, 'Service', 'clustermesh-apiserver')}: NodePort",
-        fix=helm(facts, "clustermesh.apiserver.service.type=LoadBalancer"),
+        fix=lines(
+            f"If links to {facts.host} stay in stage dialling, use a load balancer, with an address that no node has:",
+            helm(facts, "clustermesh.apiserver.service.type=LoadBalancer"),
+        ),
     )
 
 

@@ -42,13 +42,15 @@ def server_certificate_is_trusted(context: CheckContext, facts: ClusterFacts) ->
     yield finding(
         "CM-PROBE-01",
         cluster=facts.host,
-        summary=f"The server at {listed(map(_place, failed))} does not pass verification as the mesh etcd of {facts.host}",
+        summary=f"The server at {listed(map(_place, failed))} is not proven to be the mesh etcd of {facts.host}: peers that reach it "
+        "refuse it, and their links stay in stage tls",
         evidence=f"TLS handshake from here for {show(failed[0].hostname)} with the CA in {where(facts, 'Secret', facts.server_cert.name)}: "
         + "; ".join(f"{_place(probe)}: {probe.error}{_other_owner_text(context, facts, probe)}" for probe in failed),
         fix=lines(
-            "The address must lead to this cluster's clustermesh-apiserver and leave TLS alone: no load balancer may end it on the way.",
+            "Lead the address to this cluster's clustermesh-apiserver, as plain TCP: no load balancer may end TLS on the way. Check its "
+            "listener, its targets, and cilium_mesh_endpoint_override of this host.",
             kubectl(facts, "describe", "service", "clustermesh-apiserver"),
-            "If this machine's own network intercepts TLS, verify without it (cilium_verify_probe: false).",
+            "If the network of this machine intercepts TLS, peers reach another server: verify with cilium_verify_probe: false.",
         ),
     )
 
@@ -68,7 +70,7 @@ def server_certificate_is_the_clusters_own(context: CheckContext, facts: Cluster
         summary=f"The server at {listed(map(_place, failed))} shows a trusted certificate, but not the one of {facts.host}",
         evidence=_fingerprints_text(context, facts, failed),
         fix=lines(
-            "Lead the address to this cluster's clustermesh-apiserver: check the load balancer's targets, and at "
+            "Lead the address to this cluster's clustermesh-apiserver: check the load balancer's targets, and "
             "cilium_mesh_endpoint_override of this host.",
             kubectl(facts, "get", "service,endpointslices", "--selector", "k8s-app=clustermesh-apiserver", "--output", "wide"),
             "If the certificate was replaced and its pods do not serve the new one:",

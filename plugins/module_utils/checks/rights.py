@@ -54,8 +54,10 @@ def ca_may_be_read(context: CheckContext, facts: ClusterFacts) -> Iterator[Findi
     yield finding(
         "CM-RBAC-02",
         cluster=facts.host,
-        summary=f"Secret cilium-ca of {facts.host} may not be read: peers with another CA get a copy of its own client certificate, "
-        "which a renewal there does not reach, unless they hold a certificate of their own already",
+        summary=f"RBAC forbids reading Secret cilium-ca of {facts.host}: peers with another CA get a copy of {facts.host}'s own client "
+        f"certificate, and renewing it in {facts.host} does not update the copy",
         evidence=f"{where(facts, 'Secret', 'cilium-ca')}: {denied.message}",
-        fix=lines(denied.remedy, "Or run connect again after every renewal of the certificates."),
+        fix=lines(
+            denied.remedy, f"Or run connect again after each renewal of the certificates of {facts.host}: it brings peers the new one."
+        ),
     )

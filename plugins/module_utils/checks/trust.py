@@ -65,8 +65,8 @@ def client_certificate_is_not_copied(context: CheckContext, local: ClusterFacts,
         "CM-TRUST-02",
         cluster=local.host,
         peer=peer.host,
-        summary=f"{local.host} will use a copy of {peer.host}'s own client certificate, good{until}: a renewal there does not "
-        "reach it by itself",
+        summary=f"{local.host} will use a copy of {peer.host}'s own client certificate, good{until}: renewing it in "
+        f"{peer.host} does not update the copy",
         evidence=chosen.reason,
         fix=f"Run connect again after every renewal in {peer.host}, or let its Secret cilium-ca hold ca.key of the CA that "
         "signed its server certificate.",
