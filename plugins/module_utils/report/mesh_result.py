@@ -20,9 +20,7 @@ _Run = Mapping[str, Any]
 _Entry = Mapping[str, Any]
 
 
-def mesh_result(
-    links: _Run, items: _Run, *further: _Run, whole: bool = False, more: Sequence[_Entry] = ()
-) -> dict[str, Any]:
+def mesh_result(links: _Run, items: _Run, *further: _Run, whole: bool = False, more: Sequence[_Entry] = ()) -> dict[str, Any]:
     """Return one ``mesh_result`` from the result of the action for a whole mesh, or from those for the links and for the items.
 
     :param links: The result of mesh_connect, mesh_verify, …; empty when the play did not reach it. ``items``: that of mesh_items.

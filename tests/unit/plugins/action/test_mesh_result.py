@@ -25,7 +25,7 @@ LINKS = {
     "status": {"phase": "Connected"},
     "requeue_seconds": 300,
 }
-ITEMS = {
+ITEMS: dict[str, Any] = {
     "changed": True,
     "findings": [finding("CM-ITEM-01", "blocking"), finding("CM-API-01", "remediable")],
     "plan": {"hash": "b" * 64, "steps": [{"wave": 13, "item": "globalServices/nginx"}], "options": {"purpose": "items"}, "reliedOn": {}},
@@ -99,7 +99,7 @@ def test_the_result_of_one_action_is_taken_over(made: dict[str, Any]) -> None:
     links, items = made["of_links"], made["of_items"]
     assert (links["plan"], links["status"]["binding"], links["requeueSeconds"]) == (LINKS["plan"], {"phase": "Connected"}, 300)
     assert [f["code"] for f in links["findings"]] == ["CM-ID-01", "CM-TOPO-02", "CM-API-01"]
-    assert (items["plan"], items["status"]) == (ITEMS["plan"], {"binding": None, **ITEMS["status"]})  # type: ignore[dict-item]  # the status is a mapping
+    assert (items["plan"], items["status"]) == (ITEMS["plan"], {"binding": None, **ITEMS["status"]})
 
 
 def test_of_two_actions_everything_is_there_once_and_what_blocks_comes_first(made: dict[str, Any]) -> None:
