@@ -171,7 +171,7 @@ plan:
     hash:
       description: >-
         SHA-256 over the steps, the options and everything observed that they rely on. Empty where no plan was made; then C(steps) is empty
-        too, and the others are absent.
+        too, and the others are absent. Empty too where only a part of a mesh could be planned, which cannot be approved.
       type: str
     steps:
       description: >-
