@@ -9,11 +9,14 @@ package must therefore raise no error before a caller can report it:
         import urllib3
     else:
         urllib3 = optional("urllib3")
+
+What only few runs need, and takes long to import, is imported at its first use (``deferred``).
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import shlex
 import sys
 from typing import Any, Final, NoReturn
@@ -62,11 +65,44 @@ def optional(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        asked, lacking = module.partition(".")[0], (error.name or "").partition(".")[0]
-        # One of these packages may need another of them; pip installs all other dependencies with them.
-        package = _PACKAGES.get(lacking) or _PACKAGES.get(asked, asked)
-        _missing[package] = one_line(str(error), 120)
+        _note(module, error)
         return _StandIn
+
+
+class _Deferred:
+    """Module that is imported when the first name of it is asked for."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return getattr(importlib.import_module(self._module), name)
+        except ImportError as error:
+            _note(self._module, error)
+            raise _error() from None
+
+
+def deferred(module: str) -> Any:
+    """Return a module such as ``kubernetes.client.rest`` that is imported at its first use, or a stand-in if its package is missing.
+
+    The use raises MissingLibrary if the package is there and cannot be imported.
+    """
+    package = module.partition(".")[0]
+    try:
+        if importlib.util.find_spec(package) is None:
+            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+    except ImportError as error:
+        _note(module, error)
+        return _StandIn
+    return _Deferred(module)
+
+
+def _note(module: str, error: ImportError) -> None:
+    asked, lacking = module.partition(".")[0], (error.name or "").partition(".")[0]
+    # One of these packages may need another of them; pip installs all other dependencies with them.
+    package = _PACKAGES.get(lacking) or _PACKAGES.get(asked, asked)
+    _missing[package] = one_line(str(error), 120)
 
 
 def require() -> None:

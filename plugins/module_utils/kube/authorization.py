@@ -23,16 +23,15 @@ from urllib.parse import quote
 
 from ..base.errors import CredentialsInvalid
 from ..base.json_reader import NotJson, load_json
-from ..base.optional_imports import optional
+from ..base.optional_imports import deferred
 from ..kubeconfig.chosen import Chosen
 from ..kubeconfig.fields import Entry
 from .exec_plugin import ExecPlugin, PluginCredentials, PluginFailed
 
 if TYPE_CHECKING:
-    from kubernetes.config.kube_config import ConfigNode, KubeConfigLoader
+    from kubernetes.config import kube_config
 else:
-    kube_config = optional("kubernetes.config.kube_config")
-    ConfigNode, KubeConfigLoader = kube_config.ConfigNode, kube_config.KubeConfigLoader
+    kube_config = deferred("kubernetes.config.kube_config")  # 0.2 s, for the renewal of tokens of OIDC alone
 
 Headers = list[tuple[str, str]]
 """A name may stand there several times: Impersonate-Group does."""
@@ -284,5 +283,6 @@ def _ask_provider(config: dict[str, str]) -> None:
     if not {"idp-certificate-authority", "idp-certificate-authority-data"} & config.keys():
         config["idp-certificate-authority"] = ssl.get_default_verify_paths().cafile or ""
     with suppress(Exception):  # of requests, oauthlib or the package, which may quote tokens
-        node = ConfigNode("auth-provider", {"name": "oidc", "config": config})
-        KubeConfigLoader._refresh_oidc(object.__new__(KubeConfigLoader), node)
+        node = kube_config.ConfigNode("auth-provider", {"name": "oidc", "config": config})
+        loader = kube_config.KubeConfigLoader
+        loader._refresh_oidc(object.__new__(loader), node)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from ..base.optional_imports import optional
+from ..base.optional_imports import deferred
 
 if TYPE_CHECKING:
-    from kubernetes.client.rest import should_bypass_proxies
+    from kubernetes.client import rest
 else:
-    should_bypass_proxies = optional("kubernetes.client.rest").should_bypass_proxies
+    rest = deferred("kubernetes.client.rest")  # 0.2 s, where the environment names a proxy
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _PORTS: Final = {"http": 80, "https": 443, "socks5h": 1080}
@@ -59,7 +59,7 @@ def proxy_of(server: str, own: str | None) -> Proxy | None:
     scheme, host = server.partition("://")[0], urlsplit(server).hostname or ""
     found = urllib.request.getproxies_environment()
     proxy = found.get(scheme)
-    if not proxy or host in _LOOPBACK or host.startswith("127.") or should_bypass_proxies(server, found.get("no", "")):
+    if not proxy or host in _LOOPBACK or host.startswith("127.") or rest.should_bypass_proxies(server, found.get("no", "")):
         return None
     return _parsed(proxy if "://" in proxy else f"http://{proxy}")
 

@@ -141,6 +141,31 @@ def test_a_stand_in_serves_wherever_a_name_of_a_library_may_stand(monkeypatch: p
             use()
 
 
+def test_a_library_of_few_runs_is_imported_at_its_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optional_imports, "_missing", {})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "seldom_used.py").write_text("VALUE = 3\n", encoding="utf-8")
+    (tmp_path / "half_installed.py").write_text("import no_such_package\n", encoding="utf-8")
+    seldom, half = optional_imports.deferred("seldom_used"), optional_imports.deferred("half_installed")
+    missing = optional_imports.deferred("no_such_package.and_its_module")
+    assert "seldom_used" not in sys.modules
+    assert seldom.VALUE == 3 and "seldom_used" in sys.modules
+    for use in (lambda: half.VALUE, missing.function, optional_imports.require):
+        with pytest.raises(MissingLibrary, match="no_such_package"):
+            use()
+
+
+def test_no_action_imports_the_kubernetes_package_before_it_needs_it() -> None:
+    """It takes as long as everything else of an action together: only tokens of OIDC, and proxies of the environment, need it."""
+    names = sorted(path.stem for path in (CHECKOUT / "plugins" / "action").glob("*_*.py"))
+    imports = "\n".join(f"import ansible_collections.edge_portal.cilium_mesh.plugins.action.{name}" for name in names)
+    code = f"import sys\n{imports}\nprint([name for name in ('kubernetes', 'requests', 'pydantic') if name in sys.modules])"
+    found = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(link())}, check=True, capture_output=True, text=True
+    )
+    assert found.stdout == "[]\n"
+
+
 def test_a_library_that_is_there_is_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optional_imports, "_missing", {})
     assert optional_imports.optional("json") is json
