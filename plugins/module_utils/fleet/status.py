@@ -16,7 +16,7 @@ from ..base.conditions import condition
 from ..base.redact import one_line
 from ..findings.finding import Finding
 from ..findings.wording import finding, listed
-from ..mesh.fleet_kinds import ERROR, PENDING, FleetKind
+from ..mesh.fleet_kinds import ERROR, PENDING, PROGRESSING, FleetKind
 from .contents import ObjectKey
 from .facts import BindingFacts, MemberFacts, PlacedFacts, TenantFacts
 from .models import FleetRequest, FleetWorkload, RefusedObject
@@ -26,7 +26,6 @@ from .rollout import PAUSED, STALLED, Situation, Turn, beside_of, lacking_in, no
 from .rollout_state import COMPLETE
 from .writes import is_global, item_of, service_name
 
-PROGRESSING: Final = "Progressing"
 AVAILABLE: Final = FleetKind.WORKLOAD.good
 DEGRADED: Final = "Degraded"
 

@@ -12,6 +12,9 @@ PENDING: Final = "Pending"
 ERROR: Final = "Error"
 """Phase of an object that is not carried out, or not any more, until it is changed."""
 
+PROGRESSING: Final = "Progressing"
+"""Phase of a workload that is on its way to what is asked."""
+
 ROLLOUT_PHASES: Final = ("Complete", "Preparing", "Rolling", "Paused", "Stalled")
 """Phases of the rollout of a workload."""
 

@@ -27,11 +27,11 @@ from ..fleet.plan import Decision, FleetPlan, plan_fleet
 from ..fleet.revisions import revision_name
 from ..fleet.rollout import PAUSED, STALLED, not_carried_out, situation_of
 from ..fleet.rollout_state import NO_OPERATION, RolloutState
-from ..fleet.status import AVAILABLE, DEGRADED, PROGRESSING, WorkloadStatus, refused_status, total_phase, workload_status
+from ..fleet.status import AVAILABLE, DEGRADED, WorkloadStatus, refused_status, total_phase, workload_status
 from ..fleet.staying import is_any_staying, may_go, staying_findings, tenants_own
 from ..fleet.writes import item_of, service_name
 from ..kube.client import Cluster, ClusterAccess, open_cluster
-from ..mesh.fleet_kinds import ERROR, PENDING, FleetKind
+from ..mesh.fleet_kinds import ERROR, PENDING, PROGRESSING, FleetKind
 from ..observe import Observation
 from .fleet_diff import diff_fleet
 from .links import requests

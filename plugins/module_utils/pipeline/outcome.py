@@ -12,8 +12,8 @@ from ..base.errors import MeshError
 from ..base.tables import count
 from ..findings.finding import Finding, Severity
 from ..findings.wording import failure_finding
-from ..fleet.status import AVAILABLE, PROGRESSING
 from ..mesh.facts import ObserveFailure
+from ..mesh.fleet_kinds import PROGRESSING, FleetKind
 
 REQUEUE_SECONDS: Final[Mapping[str, int]] = {
     "Connected": 300,
@@ -21,7 +21,7 @@ REQUEUE_SECONDS: Final[Mapping[str, int]] = {
     "Pending": 30,
     "Degraded": 60,
     "Error": 60,
-    AVAILABLE: 300,
+    FleetKind.WORKLOAD.good: 300,
     PROGRESSING: 5,
 }
 """Seconds until the next run, by phase. 300 s is the mesh check interval of the kcp provider that this collection takes over from."""

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..ca.roll import RollPlan
-from ..envelope.envelope import Envelope
 from ..findings.finding import Finding
-from ..identity.decide import IdentityDecision
-from ..rehearse.rehearsal import Rehearsals
+
+if TYPE_CHECKING:  # each run shows few of these values, and should not import what the others are made by
+    from ..ca.roll import RollPlan
+    from ..envelope.envelope import Envelope
+    from ..identity.decide import IdentityDecision
+    from ..rehearse.rehearsal import Rehearsals
 
 Tone = Literal["", "good", "attention", "bad"]
 

@@ -18,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import MEMBER_KEYS, WORKLOAD_KEYS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.junit_result import junit_of_result
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.result_document import RunEnd
-from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.shown_lines import workloads_lines
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.workloads_lines import workloads_lines
 from mesh_operator.base.keys import ObjectKey
 from mesh_operator.base.kinds import BY_KIND, UNITS
 from mesh_operator.fleets.status import first_fleet_status, interrupted_status
