@@ -44,7 +44,7 @@ class ActionModule(MeshAction):
             findings = ordered((*silent, *identity_findings(fabric.meshes, observation.facts), *age_findings(rows, call.now)))
             missing = missing_package(call.params["proof"]) if measured else ()
             call.ports.show(FindingsMade(findings))
-            self.show([*(line for shown in missing for line in lines_of(shown)), *fabric_lines(status)])
+            self.show([*(line for shown in missing for line in lines_of(shown, {})), *fabric_lines(status)])
             unmet = call.params["expected"] != "any" and status["phase"] != "Connected"
             return Outcome(
                 findings=findings,

@@ -19,6 +19,7 @@ from ..module_utils.plan.stored import StoredPlan, stored_plan
 from ..plugin_utils.fitted import Line
 from ..plugin_utils.identity_requests import identity_requests
 from ..plugin_utils.items_action import check_items, desired_items, untouched
+from ..plugin_utils.items_lines import FORMATS
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
 from ..plugin_utils.spec import spec_of
@@ -30,6 +31,7 @@ class ActionModule(MeshAction):
     """Action mesh_reconcile: reconciles or removes a whole mesh."""
 
     SPEC = spec_of("mesh_reconcile")
+    FORMATS = FORMATS
 
     def execute(self, call: Call) -> Outcome:
         """Reconcile the mesh, or remove it, as ``state`` says."""

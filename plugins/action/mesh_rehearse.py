@@ -13,6 +13,7 @@ from ..module_utils.rehearse.harm import harms_of
 from ..module_utils.rehearse.loss import Kind, each_loss, named_losses
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of, plain
+from ..plugin_utils.rehearsal_lines import FORMATS
 from ..plugin_utils.spec import spec_of
 
 
@@ -20,6 +21,7 @@ class ActionModule(MeshAction):
     """Action mesh_rehearse: rehearses losses of members, links and networks."""
 
     SPEC = spec_of("mesh_rehearse")
+    FORMATS = FORMATS
 
     def execute(self, call: Call) -> Outcome:
         """Rehearse the losses that are named, and each single one of the kinds that are asked for."""

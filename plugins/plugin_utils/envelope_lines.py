@@ -10,7 +10,9 @@ from typing import Final
 from ..module_utils.base.tables import cell, row, text, widths
 from ..module_utils.envelope.envelope import NEWCOMER, Envelope, Row
 from ..module_utils.envelope.limits import LIMITS
+from ..module_utils.pipeline.shown import EnvelopeMeasured
 from .fitted import Line
+from .shown_lines import Formats
 
 CLUSTERS_SHOWN: Final = 3  # of each limit, the fullest ones
 LOADS_SHOWN: Final = 5
@@ -96,3 +98,6 @@ def _verdict(name: str, envelope: Envelope) -> Line:
     more = envelope.more
     fit = "no limit keeps more such clusters out" if more is None else f"{more} more of this size fit"
     return Line(f"{cell(name)}: {first}; {NEWCOMER} of {what}: {fit}", "red" if more == 0 else "yellow" if envelope.silent else "green")
+
+
+FORMATS: Final[Formats] = {EnvelopeMeasured: lambda shown, _whole: envelope_lines(shown.name, shown.envelope)}

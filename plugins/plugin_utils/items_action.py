@@ -19,8 +19,10 @@ from ..module_utils.pipeline.participants import check_breadth
 from ..module_utils.plan.stored import stored_plan
 from ..module_utils.reconcile.parse import desired_of
 from .fitted import Line
+from .items_lines import FORMATS
 from .mesh_action import Call, MeshAction
 from .play import mesh_of
+from .shown_lines import Formats
 from .spec import Spec, spec_of
 
 
@@ -29,6 +31,7 @@ class ItemsAction(MeshAction):
 
     KINDS: ClassVar[tuple[ItemKind, ...]] = tuple(ItemKind)
     SPEC: ClassVar[Spec] = spec_of("mesh_items")
+    FORMATS: ClassVar[Formats] = FORMATS
 
     def execute(self, call: Call) -> Outcome:
         """Reconcile the items of these kinds, or remove all of them, as ``state`` says."""

@@ -11,10 +11,12 @@ from typing import Any, Final
 from ..module_utils.base.tables import cell, count, row, text, widths
 from ..module_utils.findings.finding import Finding, Severity
 from ..module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ..module_utils.pipeline.shown import ItemsMeasured
 from ..module_utils.reconcile.kinds import ROWS
 from ..module_utils.reconcile.status import GOOD
 from .fitted import Line
 from .report import PHASE_COLOURS, finding_lines
+from .shown_lines import Formats
 
 ITEMS_SHOWN: Final = 40  # of more, only those that are not ready or have findings that need action
 FINDINGS_SHOWN: Final = 5  # of one item
@@ -53,9 +55,10 @@ def items_lines(name: str, rows: Rows, findings: Sequence[Finding]) -> list[Line
     return [*lines, _verdict(name, [entry for _ref, entry in every])] if every else lines
 
 
-def all_good(rows: Rows) -> bool:
-    """Return whether every item is as asked."""
-    return all(entry["phase"] in GOOD for entries in rows.values() for entry in entries)
+def _measured_lines(shown: ItemsMeasured, whole: bool) -> list[Line]:
+    lines = items_lines(shown.name, shown.rows, shown.findings)
+    good = all(entry["phase"] in GOOD for entries in shown.rows.values() for entry in entries)
+    return lines[-1:] if shown.brief and not whole and good and not shown.findings else lines
 
 
 def _items_to_show(every: Sequence[Entry], about: Mapping[str, Sequence[Finding]]) -> list[Entry]:
@@ -101,3 +104,6 @@ def _verdict(name: str, rows: Sequence[Mapping[str, Any]]) -> Line:
 def colour_of(phase: str) -> str:
     """Return the colour of the phase of an item or a workload."""
     return "green" if phase in GOOD else PHASE_COLOURS.get(phase, "yellow")
+
+
+FORMATS: Final[Formats] = {ItemsMeasured: _measured_lines}

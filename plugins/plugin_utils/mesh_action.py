@@ -37,7 +37,7 @@ from .fitted import Line, fitted
 from .play import Play, plain, play_of
 from .result_file import check_result_files
 from .secret_kubeconfigs import SecretKubeconfigs
-from .shown_lines import lines_of
+from .shown_lines import Formats, lines_of
 from .signals import stopped_by_signals
 from .spec import Spec, option_problems, unknown_options
 from .stdout import is_redrawn, prints_for_people, width_of_terminal
@@ -71,6 +71,8 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
     """Base of the actions, which declare ``SPEC`` and implement ``execute``."""
 
     SPEC: ClassVar[Spec] = {}
+    FORMATS: ClassVar[Formats] = {}
+    """Lines of the values that only runs of this action show."""
 
     TRANSFERS_FILES = False
     BYPASS_HOST_LOOP = True
@@ -176,7 +178,7 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         if isinstance(shown, Waiting) and is_redrawn() and not self._quiet:
             self._redraw(shown.state)
         else:
-            self.show(lines_of(shown, whole=Display().verbosity > 0))
+            self.show(lines_of(shown, self.FORMATS, whole=Display().verbosity > 0))
 
     def _judge_changes(self, params: Mapping[str, Any], outcome: Outcome) -> Outcome:
         """Return the outcome, failed if ``fail_on_changes`` asks for that and there is something to write."""

@@ -9,11 +9,13 @@ from typing import Final
 
 from ..module_utils.base.tables import cell, count, row, text, widths
 from ..module_utils.mesh.lost_peer import Seconds
+from ..module_utils.pipeline.shown import LossesRehearsed
 from ..module_utils.rehearse.exposure_losses import ExposureLoss, Fate
 from ..module_utils.rehearse.harm import Verdict
 from ..module_utils.rehearse.rehearsal import Rehearsal, Rehearsals
 from ..module_utils.rehearse.service_losses import Clients, ServiceLoss, Use
 from .fitted import Line
+from .shown_lines import Formats
 
 LOSSES_SHOWN: Final = 40
 DETAILED: Final = 5  # losses, the gravest ones, with their services
@@ -106,3 +108,6 @@ def _verdict(name: str, rehearsals: Rehearsals) -> Line:
     worst = next((verdict for verdict in Verdict if verdict in verdicts), Verdict.NONE)
     losses = "1 loss" if len(verdicts) == 1 else f"{len(verdicts)} losses"
     return Line(f"{cell(name)}: {losses} rehearsed: {parts}", _COLOURS[worst])
+
+
+FORMATS: Final[Formats] = {LossesRehearsed: lambda shown, _whole: rehearsal_lines(shown.name, shown.rehearsals)}

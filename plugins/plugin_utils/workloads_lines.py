@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ..module_utils.base.tables import table, text
+from ..module_utils.pipeline.shown import WorkloadsMeasured
 from .fitted import Line
 from .items_lines import colour_of
+from .shown_lines import Formats
 
 
 def workloads_lines(name: str, rows: Sequence[Mapping[str, Any]]) -> list[Line]:
@@ -44,3 +46,6 @@ def _workload_row(name: str, status: Mapping[str, Any]) -> tuple[str, ...]:
         f"{rollout.get('phase', '-')}{wave}",
         str(ready.get("message") or rest),
     )
+
+
+FORMATS: Final[Formats] = {WorkloadsMeasured: lambda shown, _whole: workloads_lines(shown.name, shown.rows)}

@@ -13,6 +13,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.cont
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import Interrupted, Outcome, finding_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.shown_lines import lines_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.workloads_lines import FORMATS
 from tests.testing.karmada_client import FleetWorld
 from tests.testing.karmada_model import KarmadaModel
 from tests.testing.members_world import World
@@ -47,7 +48,7 @@ class Workloads:
         """Run, and note all of it under a name."""
         self.world.shown.clear()
         found = _taken_down(lambda: self.world.run(self.variable, **options))
-        lines = [f"{line.colour}|{line.text}" for shown in self.world.shown for line in lines_of(shown)]
+        lines = [f"{line.colour}|{line.text}" for shown in self.world.shown for line in lines_of(shown, FORMATS)]
         runs = {name: sorted(f"{key.kind} {key.name}" for key in copies) for name, copies in sorted(self.karmada.running.items())}
         self.course[step] = {**found, "output": lines, "objects": sorted(self.karmada.objects), "in members": runs}
 
