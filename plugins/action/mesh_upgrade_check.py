@@ -44,7 +44,7 @@ class ActionModule(MeshAction):
             context = context_of(observation, mesh, options, call.now)
 
             def plan_of(facts: Mapping[str, ClusterFacts]) -> tuple[tuple[Finding, ...], Plan | None]:
-                return judge_and_plan(replace(context, facts=facts), options)
+                return judge_and_plan(replace(context, decisions=context.decisions.with_facts(facts)), options)
 
             found = Outcome(
                 findings=failure_findings(observation.failures.values(), Severity.ADVISORY),

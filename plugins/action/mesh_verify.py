@@ -144,7 +144,9 @@ def _with_probes(context: CheckContext, observation: Observation, params: Mappin
         return context
     members = context.mesh.members_in(observation.facts)
     seconds = params["probe_timeout"]
-    probes = probe_endpoints(members, context.choices, observation.secrets, resolved=context.resolved, timeout=seconds)
+    probes = probe_endpoints(
+        members, context.decisions.endpoints, observation.secrets, resolved=context.decisions.policy.resolved, timeout=seconds
+    )
     return replace(context, probes=probes)
 
 

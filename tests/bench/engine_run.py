@@ -64,7 +64,7 @@ def connect(inventory: Mapping[str, Mapping[str, str]], binding: str) -> dict[st
             findings = run_checks(context, "connect")
         _refuse(findings)
         with phases.measured("plan"):
-            plan = plan_connect(mesh, observation.facts, PlanOptions(), now, choices=context.choices)
+            plan = plan_connect(context.decisions, PlanOptions())
             data = plan.to_dict()
         _refuse(plan.problems)
         with phases.measured("write"):

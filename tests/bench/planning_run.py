@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.simulated_apply import SimulatedClusters
 
 VERSION = "1.20.2"
@@ -29,7 +29,7 @@ NODES = 3
 def plan(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, Any]:
     """Planning, the hash and the plan as data: what a run needs before its first write."""
     started = time.process_time()
-    found = plan_connect(mesh, facts, PlanOptions(), NOW)
+    found = plan_links(mesh, facts, PlanOptions(), NOW)
     planned = time.process_time()
     found.hash  # noqa: B018 worked out once, when it is asked for
     hashed = time.process_time()
@@ -43,8 +43,8 @@ def plan(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, Any]:
 
 def checks(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, Any]:
     """All checks."""
-    context = context_of(*facts.values(), mesh=mesh)
     started = time.process_time()
+    context = context_of(*facts.values(), mesh=mesh)
     findings = run_checks(context, "connect")
     return {"seconds": {"checks": time.process_time() - started}, "findings": len(findings), "links": len(mesh.links)}
 
@@ -52,7 +52,7 @@ def checks(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> dict[str, Any]:
 def connected(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> Mapping[str, ClusterFacts]:
     """The same clusters once the plan was carried out."""
     clusters = SimulatedClusters(facts, NOW)
-    clusters.run(plan_connect(mesh, clusters.facts(mesh), PlanOptions(), NOW))
+    clusters.run(plan_links(mesh, clusters.facts(mesh), PlanOptions(), NOW))
     return clusters.facts(mesh)
 
 

@@ -12,7 +12,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.ranges import parse_ranges
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.managed_fields import entries_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble import assemble
@@ -32,6 +31,7 @@ from mesh_operator.runs.item_parts import ItemParts
 from mesh_operator.source.endpoints import urls_of
 from tests.fuzz.parser import Form, Parser
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
+from tests.testing.link_plans import plan_links
 
 _READS: Final = ("first", *other_reads("kube-system", "cilium-mesh-none"))
 
@@ -71,7 +71,7 @@ def _list(value: Any) -> list[Any]:
 def _judged(facts: ClusterFacts) -> object:
     own = cluster_facts("c1")
     findings = run_checks(context_of(own, facts))
-    plan = plan_connect(mesh_of("c1", "c2"), {"c1": own, "c2": facts}, PlanOptions(), NOW)
+    plan = plan_links(mesh_of("c1", "c2"), {"c1": own, "c2": facts}, PlanOptions(), NOW)
     return [str(finding) for finding in findings[:100]], len(plan.steps)
 
 

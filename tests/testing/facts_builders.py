@@ -9,13 +9,13 @@ What a healthy cluster holds follows Cilium's chart of that minor with ``cluster
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import HELD, CheckContext
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
     CaSecretFacts,
     CertificateFacts,
@@ -34,6 +34,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
     VolumeSource,
     WorkloadFacts,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import decide_links
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 
 NOW = datetime(2026, 9, 1, 12, 0, tzinfo=UTC)
@@ -322,17 +324,27 @@ def mesh_of(*hosts: str, name: str = "edge-mesh-eu", **overrides: Any) -> Mesh:
 
 
 def context_of(
-    *facts: ClusterFacts, failures: Iterable[ObserveFailure] = (), accept: Iterable[str] = (), now: datetime = NOW, mesh: Mesh | None = None
+    *facts: ClusterFacts,
+    failures: Iterable[ObserveFailure] = (),
+    accept: Collection[str] = (),
+    now: datetime = NOW,
+    mesh: Mesh | None = None,
 ) -> CheckContext:
     """A context whose mesh has every given cluster and every failed one."""
     failed = {f.host: f for f in failures}
     return CheckContext(
-        mesh=mesh or mesh_of(*(f.host for f in facts), *failed),
-        facts={f.host: f for f in facts},
+        decisions=decide_links(
+            mesh or mesh_of(*(f.host for f in facts), *failed), {f.host: f for f in facts}, LinkPolicy(follow=HELD in accept), now
+        ),
         failures=failed,
-        now=now,
         accept=frozenset(accept),
     )
+
+
+def choosing(context: CheckContext, **choices: Any) -> CheckContext:
+    """The context with other choices about links."""
+    there = context.decisions
+    return replace(context, decisions=decide_links(there.mesh, there.facts, replace(there.policy, **choices), there.now))
 
 
 def failure(

@@ -15,8 +15,7 @@ from datetime import datetime
 from ..mesh.etcd_config import keys_of
 from ..mesh.facts import ClusterFacts, PeerSecretFacts
 from ..mesh.issued_certificate import issued_certificate
-from ..mesh.link_choices import Choices
-from ..mesh.model import Mesh
+from ..mesh.link_decisions import LinkDecisions
 from ..mesh.ownership import own_keys
 from ..mesh.trust import Trust
 from ..plan.steps import ApplySecret, FromSecret, Literal, Minted, Plan, Recipe, Step, WriteUsers
@@ -35,14 +34,15 @@ def only_renewals(plan: Plan, facts: Mapping[str, ClusterFacts]) -> Plan:
     return replace(plan, steps=tuple(sorted(steps, key=lambda step: step.wave)))
 
 
-def not_renewable(mesh: Mesh, facts: Mapping[str, ClusterFacts], choices: Choices, due_by: datetime) -> list[tuple[str, str]]:
+def not_renewable(decisions: LinkDecisions, due_by: datetime) -> list[tuple[str, str]]:
     """Return the links, as (cluster, peer), whose certificate ends before ``due_by`` and stays, since the peer's CA cannot be read."""
+    facts, manager = decisions.facts, decisions.mesh.binding.manager
     found = []
-    for local, peer in ((facts[a], facts[b]) for a, b in mesh.links if a in facts and b in facts):
-        trust = choices.trust(local, peer)
-        issued = issued_certificate(local, peer, mesh.binding.manager) if isinstance(trust, Trust) and trust.kept else None
-        if issued is not None and issued.certificate.not_after <= due_by:
-            found.append((local.host, peer.host))
+    for host, peers in decisions.trust.items():
+        for peer, trust in peers.items():
+            issued = issued_certificate(facts[host], facts[peer], manager) if isinstance(trust, Trust) and trust.kept else None
+            if issued is not None and issued.certificate.not_after <= due_by:
+                found.append((host, peer))
     return found
 
 

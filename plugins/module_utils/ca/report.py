@@ -11,8 +11,7 @@ from typing import Any, Final
 from ..mesh.ca_roll import roll_of
 from ..mesh.etcd_config import certificate_key
 from ..mesh.facts import CertificateFacts, ClusterFacts, PeerSecretFacts
-from ..mesh.link_choices import Choices
-from ..mesh.model import Mesh
+from ..mesh.link_decisions import LinkDecisions
 from ..mesh.trust import Trust, anchor
 from ..mesh.trust_mode import ClientCertificate, TrustMode
 from .methods import Issuing, Method
@@ -26,21 +25,16 @@ _RENEWAL: Final = {
 """Method -> sentence without a full stop that says who renews the certificates, and when."""
 
 
-def trust_report(
-    mesh: Mesh,
-    facts: Mapping[str, ClusterFacts],
-    choices: Choices,
-    issuing: Mapping[str, Issuing],
-    *,
-    now: datetime,
-    renew_before_days: int,
-) -> dict[str, Any]:
-    """Return ``{clusters: [...], pairs: [...]}``; see docs/trust.md. ``now`` is aware."""
-    hosts = [host for host in mesh.clusters if host in facts]
-    links = [(facts[a], facts[b]) for a, b in mesh.links if a in facts and b in facts]
+def trust_report(decisions: LinkDecisions, issuing: Mapping[str, Issuing], *, renew_before_days: int) -> dict[str, Any]:
+    """Return ``{clusters: [...], pairs: [...]}``; see docs/trust.md."""
+    facts, now = decisions.facts, decisions.now
     return {
-        "clusters": [_cluster(facts[host], issuing.get(host), now) for host in hosts],
-        "pairs": [_pair(local, peer, choices.trust(local, peer), now, renew_before_days) for local, peer in links],
+        "clusters": [_cluster(facts[host], issuing.get(host), now) for host in decisions.trust],
+        "pairs": [
+            _pair(facts[host], facts[peer], trust, now, renew_before_days)
+            for host, peers in decisions.trust.items()
+            for peer, trust in peers.items()
+        ],
     }
 
 

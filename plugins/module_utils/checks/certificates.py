@@ -135,7 +135,7 @@ def server_certificate_covers_dialled_name(context: CheckContext, facts: Cluster
     The client configuration of etcd cannot override the name that is verified.
     """
     certificate = facts.server_cert.certificate
-    endpoint = context.choices.endpoint(facts)
+    endpoint = context.decisions.endpoints[facts.host]
     if (
         certificate is None
         or facts.apiserver is None

@@ -14,7 +14,7 @@ from ..etcd.peer_records import PeerRecords
 from ..leases.agreement import mesh_registry
 from ..leases.registry import Registry
 from ..mesh.facts import ClusterFacts, ObserveFailure, ProbeResult
-from ..mesh.link_choices import Choices
+from ..mesh.link_decisions import LinkDecisions
 from ..mesh.model import Mesh
 from ..mesh.size_facts import SizeFacts
 from ..mesh.waivers import WaiverKind
@@ -27,28 +27,36 @@ HELD: Final = "CM-EP-09"
 class CheckContext:
     """Inputs of the checks: values only, no connection to a cluster."""
 
-    mesh: Mesh  # in a check of parts of a mesh: the part
-    facts: Mapping[str, ClusterFacts]  # by inventory name; only clusters that answered
+    decisions: LinkDecisions  # about the links of the whole mesh, from the facts of the clusters that answered
     failures: Mapping[str, ObserveFailure]  # by inventory name; clusters that did not
-    now: datetime  # aware, UTC
     accept: frozenset[str] = field(default_factory=frozenset)  # codes that the user accepts
-    trust: str = "auto"  # as PlanOptions.trust: the trust mode that will be planned
-    node_addresses: str = "InternalIP"  # as PlanOptions.node_addresses
-    resolved: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # DNS name -> addresses, where the caller looked them up
     tolerated: frozenset[str] = field(default_factory=frozenset)  # members without an answer that do not stop the run (mesh/tolerance.py)
     excluded: frozenset[str] = frozenset()  # members that were observed and cannot take part (checks/offenders.py); ``facts`` lacks them
     max_failures: int | None = None  # as the option; None: members may be silent if the mesh tolerates it
     former: Mapping[str, ClusterFacts] = field(default_factory=dict)  # by inventory name; former members, observed to withdraw their links
     former_failures: Mapping[str, ObserveFailure] = field(default_factory=dict)  # by inventory name; former members that did not answer
-    repair: bool = False  # as PlanOptions.repair
     peer_records: Mapping[str, PeerRecords] = field(
         default_factory=dict
     )  # by inventory name; what each member publishes about itself (etcd/peer_records.py)
     sizes: Mapping[str, SizeFacts] = field(default_factory=dict)  # by inventory name; numbers of objects, which verify reads
     take_back: frozenset[str] = field(default_factory=frozenset)  # returning clusters that the user vouches for (leases/tombstones.py)
-    unproven: frozenset[str] = frozenset()  # as for Choices: members whose new addresses are not proven
-    whole: Mesh | None = None  # the mesh of which ``mesh`` is a part; None: it is no part
+    part: Mesh | None = None  # the part of the mesh that is checked; None: the whole
     probes: tuple[ProbeResult, ...] = ()  # TLS handshakes that the caller made from the controller (observe/tls_probe.py)
+
+    @property
+    def mesh(self) -> Mesh:
+        """The mesh that is checked; in a check of parts of a mesh: the part."""
+        return self.part or self.decisions.mesh
+
+    @property
+    def facts(self) -> Mapping[str, ClusterFacts]:
+        """Facts of the clusters that answered, by inventory name."""
+        return self.decisions.facts
+
+    @property
+    def now(self) -> datetime:
+        """Time of the run, aware, UTC."""
+        return self.decisions.now
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -59,27 +67,13 @@ class CheckContext:
     @cached_property
     def leases(self) -> Registry:
         """What the copies of the leases agree on that the members of the whole mesh keep, whichever part of it is checked."""
-        mesh = self.whole or self.mesh
+        mesh = self.decisions.mesh
         return mesh_registry(mesh, mesh.members_in(self.facts))
 
     def acceptance(self, code: str) -> str:
         """Return why and until when the binding accepts a finding; "" if it does not, and the code is accepted for one run."""
         waived = (entry for entry in self.mesh.binding.waivers if entry.kind is WaiverKind.ACCEPT and entry.subject == code)
         return next((f"accepted until {entry.until:%Y-%m-%d}: {entry.reason}" for entry in waived if entry.in_force(self.now)), "")
-
-    @cached_property
-    def choices(self) -> Choices:
-        """Choices for each link (trust mode, endpoint), which the planner takes over."""
-        return Choices(
-            self.mesh,
-            self.facts,
-            now=self.now,
-            trust=self.trust,
-            node_addresses=self.node_addresses,
-            resolved=self.resolved,
-            unproven=self.unproven,
-            follow=HELD in self.accept,
-        )
 
 
 def members(context: CheckContext) -> tuple[ClusterFacts, ...]:

@@ -54,7 +54,7 @@ def written_keys_are_unchanged(context: CheckContext, local: ClusterFacts, peer:
         if was_ours(secret, key, peer.host, context.mesh.binding.manager):
             changed.setdefault(secret.name, (secret, []))[1].append(key)
     for secret, keys in changed.values():
-        yield changed_finding(local, secret, peer.host, keys, repair=context.repair)
+        yield changed_finding(local, secret, peer.host, keys, repair=context.decisions.policy.repair)
 
 
 @check("CM-DRIFT-03")

@@ -37,7 +37,7 @@ def mesh_endpoint_has_address(context: CheckContext, facts: ClusterFacts) -> Ite
     """Report a mesh endpoint without an address that peers can dial."""
     if facts.apiserver is None or facts.service is None or _bad_override(facts):
         return
-    endpoint = context.choices.endpoint(facts)
+    endpoint = context.decisions.endpoints[facts.host]
     if not isinstance(endpoint, EndpointProblem) or endpoint.pending:
         return
     place = where(facts, "Service", "clustermesh-apiserver")
@@ -126,7 +126,7 @@ def _other_port(port: int) -> int:
 @check("CM-EP-06")
 def peer_address_family_is_reachable(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
     """Report a peer of whose addresses none has an IP family of this cluster."""
-    endpoint = context.choices.endpoint(peer)
+    endpoint = context.decisions.endpoints[peer.host]
     addresses = addresses_of(endpoint) if isinstance(endpoint, MeshEndpoint) else ()
     families = possible_families(local)
     if not addresses or any(ip_version(ip) in families for ip in addresses):
@@ -154,7 +154,7 @@ def mesh_endpoint_address_is_known(context: CheckContext, facts: ClusterFacts) -
 
     Links keep the addresses that they have. Removing them would end the links for what may be a short outage of a resolver.
     """
-    endpoint = context.choices.endpoint(facts)
+    endpoint = context.decisions.endpoints[facts.host]
     service = facts.service
     waits = facts.elb_id and service is not None and not service.ingress_hostnames and not facts.endpoint_override  # CM-ELB-03 reports it
     if not isinstance(endpoint, MeshEndpoint) or not endpoint.kept or waits:
@@ -179,8 +179,8 @@ def reported_names_and_addresses_may_be_dialled(context: CheckContext, facts: Cl
 
     Where nothing else is left, CM-EP-02 says so.
     """
-    found = context.choices.refused(facts)
-    if not found or isinstance(context.choices.endpoint(facts), EndpointProblem):
+    found = context.decisions.refused[facts.host]
+    if not found or isinstance(context.decisions.endpoints[facts.host], EndpointProblem):
         return
     yield finding(
         "CM-EP-08",
@@ -199,7 +199,7 @@ def reported_names_and_addresses_may_be_dialled(context: CheckContext, facts: Cl
 @check(HELD)
 def new_addresses_restart_no_pods_too_soon(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
     """Report new addresses of a peer that are not written, because that would restart pods too soon, or for an unproven address."""
-    endpoint = context.choices.endpoint_for(local, peer)
+    endpoint = context.decisions.dialled[local.host][peer.host]
     if not isinstance(endpoint, MeshEndpoint) or endpoint.held is None:
         return
     held = endpoint.held

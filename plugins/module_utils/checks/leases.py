@@ -86,7 +86,7 @@ def members_are_the_clusters_of_their_leases(context: CheckContext) -> Iterator[
 @check("CM-LEASE-03")
 def name_and_id_are_not_leased_to_another(context: CheckContext) -> Iterator[Finding]:
     """Report a member whose name or id is leased to another cluster."""
-    members, everywhere = context.mesh.members_in(context.facts), (context.whole or context.mesh).clusters
+    members, everywhere = context.mesh.members_in(context.facts), context.decisions.mesh.clusters
     registry = without_ended_claims(context.leases, everywhere, context.now)
     for host, facts in members.items():
         taken = [lease for lease in registry.leases if lease.holds and _collides(lease, facts) and not _lease_ends(lease, context)]

@@ -51,7 +51,7 @@ def node_addresses_are_routed(context: CheckContext, facts: ClusterFacts) -> Ite
 
     Pods reach each other over the InternalIP of nodes, whichever address of the mesh endpoint is dialled (cilium issue 38406).
     """
-    endpoint = context.choices.endpoint(facts)
+    endpoint = context.decisions.endpoints[facts.host]
     if facts.apiserver is None or not isinstance(endpoint, MeshEndpoint):
         return
     public = [ip for ip in endpoint.ips if ip_address(ip).is_global]

@@ -37,7 +37,7 @@ def offenders(context: CheckContext, findings: Iterable[Finding]) -> frozenset[s
     for finding in findings:
         if not finding.blocks or finding.cluster not in context.facts:
             continue
-        if finding.code in _ALONE or (finding.code == "CM-EP-02" and context.choices.refused(context.facts[finding.cluster])):
+        if finding.code in _ALONE or (finding.code == "CM-EP-02" and context.decisions.refused[finding.cluster]):
             found.add(finding.cluster)
         elif finding.code in _HOLDS:
             found |= _without_lease(context, [finding.cluster, *filter(None, [finding.peer]), *finding.others], _HOLDS[finding.code])

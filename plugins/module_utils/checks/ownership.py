@@ -183,7 +183,7 @@ def _desired_keys(context: CheckContext, local: ClusterFacts, peer: ClusterFacts
 
     The result is None where the link cannot be made, so that its values are unknown.
     """
-    endpoint, trust = context.choices.endpoint_for(local, peer), context.choices.trust(local, peer)
+    endpoint, trust = context.decisions.dialled[local.host][peer.host], context.decisions.trust[local.host][peer.host]
     if not isinstance(endpoint, MeshEndpoint) or not isinstance(trust, Trust) or not valid_cluster_name(peer.name):
         return None
     link = Link(local=local, peer=peer, endpoint=endpoint, trust=trust)
@@ -261,7 +261,7 @@ def _names_needed(context: CheckContext, facts: ClusterFacts) -> dict[str, set[s
     for peer in context.facts.values():
         if not context.mesh.linked(facts.host, peer.host):
             continue
-        endpoint = context.choices.endpoint_for(facts, peer)
+        endpoint = context.decisions.dialled[facts.host][peer.host]
         if isinstance(endpoint, MeshEndpoint):
             for ip in endpoint.ips:
                 names.setdefault(ip, set()).add(endpoint.hostname)

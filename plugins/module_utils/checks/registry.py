@@ -57,15 +57,15 @@ def _call(entry: Check, context: CheckContext) -> Iterator[Finding]:
             entry.scope, (context.mesh,)
         )
         for part in parts:
-            yield from entry.function(context if part is context.mesh else replace(context, mesh=part, whole=context.mesh))
+            yield from entry.function(context if part is context.mesh else replace(context, part=part))
         return
-    for local in context.facts.values():
+    facts, trust = context.facts, context.decisions.trust
+    for host, local in facts.items():
         if entry.scope is Scope.CLUSTER:
             yield from entry.function(context, local)
             continue
-        for peer in context.mesh.peers(local.host):
-            if peer in context.facts:
-                yield from entry.function(context, local, context.facts[peer])
+        for peer in trust.get(host, ()):  # the peers that answered
+            yield from entry.function(context, local, facts[peer])
 
 
 def run(context: CheckContext, checks: Iterable[Check] | None = None) -> tuple[Finding, ...]:

@@ -43,7 +43,7 @@ def dialled_nodes_run_the_apiserver(context: CheckContext, facts: ClusterFacts) 
 
     With externalTrafficPolicy Local only nodes with a ready pod answer (Kubernetes, "Traffic policies").
     """
-    endpoint = context.choices.endpoint(facts)
+    endpoint = context.decisions.endpoints[facts.host]
     if not _is_local(facts) or not isinstance(endpoint, MeshEndpoint) or not _pod_nodes(facts):
         return
     dialled = [node.name for node in facts.nodes if not _addresses(node).isdisjoint(endpoint.ips)]
@@ -173,7 +173,7 @@ def reserved_load_balancer_has_address(context: CheckContext, facts: ClusterFact
         return
     if service.ingress_ips or service.ingress_hostnames:
         return
-    endpoint = context.choices.endpoint(facts)
+    endpoint = context.decisions.endpoints[facts.host]
     waits = isinstance(endpoint, EndpointProblem)
     consequence = "no peer can connect to it yet" if waits else "peers keep using their present address"
     noted = f"annotation {ELB_ID} = {show(service.annotations[ELB_ID])}" if ELB_ID in service.annotations else f"no annotation {ELB_ID}"

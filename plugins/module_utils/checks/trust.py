@@ -34,7 +34,7 @@ def trust_is_possible(context: CheckContext, local: ClusterFacts, peer: ClusterF
     """Report a pair whose local cluster cannot get a client certificate that the peer trusts."""
     if not _has_readable_trust(local) or not _has_readable_trust(peer):
         return
-    chosen = context.choices.trust(local, peer)
+    chosen = context.decisions.trust[local.host][peer.host]
     if not isinstance(chosen, Trust):
         yield finding(
             "CM-TRUST-01",
@@ -56,7 +56,7 @@ def client_certificate_is_not_copied(context: CheckContext, local: ClusterFacts,
     """Report a link whose client certificate is a copy of the peer's."""
     if not _has_readable_trust(local) or not _has_readable_trust(peer):
         return
-    chosen = context.choices.trust(local, peer)
+    chosen = context.decisions.trust[local.host][peer.host]
     if not isinstance(chosen, Trust) or not chosen.mode.outdated_by_peer:
         return
     certificate = peer.remote_cert.certificate

@@ -186,7 +186,7 @@ def operator_resolves_peers(context: CheckContext, facts: ClusterFacts) -> Itera
     known = {name for alias in operator.host_aliases for name in alias.hostnames}
     wanted: dict[str, list[str]] = {}
     for peer in context.mesh.peers(facts.host):
-        endpoint = context.choices.endpoint_for(facts, context.facts[peer]) if peer in context.facts else None
+        endpoint = context.decisions.dialled[facts.host][peer] if peer in context.facts else None
         if isinstance(endpoint, MeshEndpoint) and endpoint.ips and endpoint.hostname not in known:
             for ip in endpoint.ips:
                 wanted.setdefault(ip, []).append(endpoint.hostname)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 
 from ..base.gc_pause import collector_paused
@@ -21,10 +20,10 @@ from ..leases.plan import CONNECT_WAVE, copies_after, leased_names, registry_aft
 from ..leases.plan_tombstones import take_back_reason
 from ..leases.tombstones import returning_members
 from ..mesh.dialled_endpoints import DialledEndpoints
-from ..mesh.endpoints import EndpointProblem, MeshEndpoint
+from ..mesh.endpoints import EndpointProblem
 from ..mesh.etcd_config import valid_cluster_name
 from ..mesh.facts import ClusterFacts
-from ..mesh.link_choices import Choices
+from ..mesh.link_decisions import LinkDecisions
 from ..mesh.model import Mesh
 from ..mesh.ownership import remembered_by_members
 from ..mesh.trust import Trust, user_for_name
@@ -44,7 +43,7 @@ NAMED_IN_WHY = 5  # peers whose reason a step names; all reasons are in Plan.lin
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decisions:
+class LinksByCluster:
     """Every link that can be made, by the cluster that dials, and the problems of the others."""
 
     members: Mapping[str, ClusterFacts]
@@ -54,26 +53,16 @@ class Decisions:
 
 
 @collector_paused()
-def plan_connect(
-    mesh: Mesh,
-    facts: Mapping[str, ClusterFacts],
-    options: PlanOptions,
-    now: datetime,
-    *,
-    choices: Choices | None = None,
-    former: Mapping[str, ClusterFacts] | None = None,
-) -> Plan:
+def plan_connect(decisions: LinkDecisions, options: PlanOptions, *, former: Mapping[str, ClusterFacts] | None = None) -> Plan:
     """Plan the writes with which every member reaches every peer that it is linked to, and no other cluster by way of this binding.
 
     Members without facts are left as they are, and so are the entries for them. Facts of clusters outside the mesh are ignored.
     Links that the mesh no longer has are withdrawn: those to former members, and those that the topology no longer has.
 
-    :param now: aware, UTC; decides which certificates are valid and due.
-    :param choices: made of the same mesh, facts, options and time, where the caller has them already.
     :param former: former members that answered: what was written in them is withdrawn.
-    :raises InvalidInput: when an option has no such value.
     """
-    made = _decide(mesh, facts, choices or _choices(mesh, facts, options, now))
+    mesh, facts = decisions.mesh, decisions.facts
+    made = _links_by_cluster(decisions)
     # The leases are read too: another writer may have removed the annotations, and a member that does not answer must lose nothing by that.
     remembered = leased_names(mesh, made.members) | remembered_by_members(mesh, made.members)
     why = take_back_reason(returning_members(mesh, facts))
@@ -83,7 +72,7 @@ def plan_connect(
     problems = list(made.problems)
     for host, cluster in made.members.items():
         kept = _unplanned_peers(mesh, host, made, remembered)
-        for found in (_users(mesh, cluster, made, kept), _links(mesh, cluster, made.outgoing[host], kept, options, now)):
+        for found in (_users(mesh, cluster, made, kept), _links(decisions, cluster, made.outgoing[host], kept, options)):
             steps.extend(item for item in found if isinstance(item, Step))
             problems.extend(item for item in found if isinstance(item, Finding))
     going = _departing(mesh, facts, former or {})
@@ -112,30 +101,22 @@ def _withdraw_all(mesh: Mesh, cluster: ClusterFacts) -> list[Step]:
     return [*steps, step] if step else steps
 
 
-def _choices(mesh: Mesh, facts: Mapping[str, ClusterFacts], options: PlanOptions, now: datetime) -> Choices:
-    return Choices(mesh, facts, now=now, trust=options.trust, node_addresses=options.node_addresses, resolved=options.resolved)
-
-
-def _decide(mesh: Mesh, facts: Mapping[str, ClusterFacts], choices: Choices) -> Decisions:
-    named, problems = _usable(mesh, facts)
-    made = Decisions(members=named, outgoing={h: [] for h in named}, incoming={h: [] for h in named}, problems=problems)
-    endpoints: dict[str, MeshEndpoint] = {}
-    for host, peer in named.items():
-        endpoint = choices.endpoint(peer)
+def _links_by_cluster(decisions: LinkDecisions) -> LinksByCluster:
+    named, problems = _usable(decisions.mesh, decisions.facts)
+    made = LinksByCluster(members=named, outgoing={h: [] for h in named}, incoming={h: [] for h in named}, problems=problems)
+    for host in named:
+        endpoint = decisions.endpoints[host]
         if isinstance(endpoint, EndpointProblem):
             problems.append(endpoint_finding(host, endpoint))
-        else:
-            endpoints[host] = endpoint
     for host, local in named.items():
-        for peer_host in mesh.peers(host):
-            dialled = endpoints.get(peer_host)
-            if dialled is None:
+        dialled, outgoing = decisions.dialled[host], made.outgoing[host]
+        for peer_host, trust in decisions.trust[host].items():
+            peer, endpoint = named.get(peer_host), dialled[peer_host]
+            if peer is None or isinstance(endpoint, EndpointProblem):
                 continue
-            peer = named[peer_host]
-            trust = choices.trust(local, peer)
             if isinstance(trust, Trust):
-                link = Link(local=local, peer=peer, endpoint=choices.dialled(local, peer, dialled), trust=trust)
-                made.outgoing[host].append(link)
+                link = Link(local, peer, endpoint, trust)
+                outgoing.append(link)
                 made.incoming[peer_host].append(link)
             else:
                 problems.append(_blocking("CM-TRUST-01", host, peer_host, trust.summary, trust.evidence, trust.fix))
@@ -175,7 +156,7 @@ def _shares_a_peer(mesh: Mesh, host: str, hosts: Collection[str]) -> bool:
     return any(other != host and (mesh.linked(host, other) or any(mesh.linked(peer, other) for peer in peers)) for other in hosts)
 
 
-def _unplanned_peers(mesh: Mesh, host: str, made: Decisions, remembered: Mapping[str, str]) -> dict[str, str]:
+def _unplanned_peers(mesh: Mesh, host: str, made: LinksByCluster, remembered: Mapping[str, str]) -> dict[str, str]:
     """Return inventory name -> cluster name of recorded peers for which no link could be planned.
 
     They did not answer or, with their address still pending, cannot be dialled just now; the entries for them stay.
@@ -185,7 +166,7 @@ def _unplanned_peers(mesh: Mesh, host: str, made: Decisions, remembered: Mapping
     return {peer: remembered[peer] for peer in waiting if valid_cluster_name(remembered.get(peer, ""))}
 
 
-def _users(mesh: Mesh, cluster: ClusterFacts, made: Decisions, kept: Mapping[str, str]) -> list[Step | Finding]:
+def _users(mesh: Mesh, cluster: ClusterFacts, made: LinksByCluster, kept: Mapping[str, str]) -> list[Step | Finding]:
     ours = own_users(cluster, mesh.binding)
     # A peer that does not answer may log in by its own user, or by this cluster's if it holds a copy of this cluster's certificate.
     stay = {user_for_name(name) for name in (*kept.values(), *([cluster.name] if kept else []))} & ours
@@ -199,10 +180,11 @@ def _users(mesh: Mesh, cluster: ClusterFacts, made: Decisions, kept: Mapping[str
 
 
 def _links(
-    mesh: Mesh, cluster: ClusterFacts, links: list[Link], kept: Mapping[str, str], options: PlanOptions, now: datetime
+    decisions: LinkDecisions, cluster: ClusterFacts, links: list[Link], kept: Mapping[str, str], options: PlanOptions
 ) -> list[Step | Finding]:
     """Return the writes of host aliases before Secrets, except aliases that are only removed, which have a later wave."""
-    manager = mesh.binding.manager
+    binding, repair = decisions.mesh.binding, decisions.policy.repair
+    manager = binding.manager
     found: list[Step | Finding | None] = []
     dialled = DialledEndpoints(cluster, manager)
     moved = {link.peer.name for link in links if dialled.changed_by(link.peer.name, link.endpoint)}
@@ -214,15 +196,15 @@ def _links(
         why = "the peers' names resolve to their addresses"
         reads = aliases.workload is reader
         names = {"peers": peers if reads else (), "moved": moved if reads else ()}
-        found.append(alias_step(cluster, aliases, binding=mesh.binding, wave=wave, why=why, **names))
+        found.append(alias_step(cluster, aliases, binding=binding, wave=wave, why=why, **names))
     by_host = {link.peer.host: link for link in links}
-    for secret in desired_secrets(cluster, links, kept, manager, options, now):
+    for secret in desired_secrets(cluster, links, kept, manager, options, decisions.now):
         found.extend(oversized(cluster, secret, manager))
-        found.extend(p for p in foreign_keys(cluster, secret, manager) if not (options.repair and p.code == "CM-DRIFT-02"))
-        if options.repair:
+        found.extend(p for p in foreign_keys(cluster, secret, manager) if not (repair and p.code == "CM-DRIFT-02"))
+        if repair:
             found.append(repair_step(cluster, secret.facts, secret.data, secret.peers, manager, wave=WAVE_LINKS))
         reason = partial(_reason, by_host, cluster.runs_kvstoremesh and secret.facts is cluster.clustermesh)
-        found.append(secret_step(cluster, secret, mesh.binding, wave=WAVE_LINKS, why=reason))
+        found.append(secret_step(cluster, secret, binding, wave=WAVE_LINKS, why=reason))
     return [item for item in found if item is not None]
 
 

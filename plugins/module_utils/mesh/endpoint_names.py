@@ -10,7 +10,8 @@ are dialled in no case.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
@@ -53,21 +54,32 @@ def is_permitted_domain(domain: str, listed: Iterable[str]) -> bool:
     return not is_inner_name(f"cluster.{domain}") and any(_is_within(domain, root) for root in (MESH_DOMAIN, *listed))
 
 
-def of_no_other_cluster(_name: str) -> bool:
-    """Return that no other cluster has the name, for a caller that knows no other cluster."""
-    return False
+@dataclass(frozen=True, kw_only=True)
+class MemberNames:
+    """DNS names of the members of a mesh, each with the inventory names of the members to which it belongs (mesh/member_names.py)."""
+
+    aliases: Mapping[str, frozenset[str]] = field(default_factory=dict)  # names that other clusters may have as host aliases
+    in_use: Mapping[str, frozenset[str]] = field(default_factory=dict)  # names of endpoints, and those that are dialled; canonical
+
+    def is_alias_of_another(self, name: str, host: str) -> bool:
+        """Return whether a DNS name is that of the host aliases of another member than ``host``."""
+        return bool(self.aliases.get(canonical_name(name), frozenset()) - {host})
+
+    def is_used_by_another(self, name: str, host: str) -> bool:
+        """Return whether another member than ``host`` uses a name, as its own or to dial one."""
+        return bool(self.in_use.get(name, frozenset()) - {host})
 
 
-def refusal_of_name(name: str, aliased: Callable[[str], bool] = of_no_other_cluster) -> str:
+def refusal_of_name(name: str, *, of_another: bool = False) -> str:
     """Return why the name that a load balancer reports is not dialled, as the end of a sentence; "" if it may be.
 
-    :param aliased: returns whether a canonical name is that of another cluster's host aliases.
+    :param of_another: whether the name is that of another cluster's host aliases.
     """
     if not is_dns_name(name):
         return "is not a DNS name"
     if is_inner_name(name):
         return "has a meaning inside the clusters that would dial it"
-    return "is the name of another cluster" if aliased(canonical_name(name)) else ""
+    return "is the name of another cluster" if of_another else ""
 
 
 def _is_within(name: str, root: str) -> bool:

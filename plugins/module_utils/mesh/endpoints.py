@@ -13,20 +13,24 @@ Sources: Cilium chart, templates/clustermesh-config/_helpers.tpl and templates/c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import ip_address
+from typing import Final
 
 from ..base.redact import one_line
 from .address_moves import Held
 from .endpoint_addresses import MOST_ADDRESSES, canonical_ip, dialable, first_addresses, is_ip, refusal_of_address, sorted_ips
-from .endpoint_names import MESH_DOMAIN, canonical_name, is_dns_name, is_permitted_domain, of_no_other_cluster, refusal_of_name
+from .endpoint_names import MESH_DOMAIN, MemberNames, canonical_name, is_dns_name, is_permitted_domain, refusal_of_name
 from .facts import CertificateFacts, ClusterFacts, ServiceFacts
+from .link_policy import LinkPolicy
 from .node_addresses import addresses_of_node, choose_node_ips
 
 DEFAULT_PORT = 2379
 SHOWN = 5  # refused names and addresses that a text quotes
+_POLICY: Final = LinkPolicy()
+_NO_NAMES: Final = MemberNames()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +71,9 @@ class InUse:
     ips: tuple[str, ...] = ()
 
 
+NOT_IN_USE: Final = InUse()
+
+
 @dataclass(frozen=True, kw_only=True)
 class RefusedValue:
     """Name or address that a cluster reports for its endpoint, and that no other cluster dials."""
@@ -80,11 +87,9 @@ class _Search:
     """The cluster whose endpoint is wanted, and what is known besides its facts. The fields are the arguments of ``endpoint_of``."""
 
     peer: ClusterFacts
-    node_addresses: str
-    resolved: Mapping[str, Sequence[str]]
-    in_use: Callable[[], InUse]
-    taken: Callable[[str], bool]
-    aliased: Callable[[str], bool]
+    policy: LinkPolicy
+    names: MemberNames
+    in_use: InUse
 
     def usable(self, ips: Iterable[str]) -> tuple[str, ...]:
         """Return the addresses that other clusters may dial, sorted, each once and not too many."""
@@ -92,7 +97,7 @@ class _Search:
 
     def hostname(self) -> str:
         """Return the name under which addresses of the cluster are dialled."""
-        return mesh_hostname(self.peer, self.taken)
+        return mesh_hostname(self.peer, self.names)
 
     def certified(self, name: str) -> bool:
         """Return whether the server certificate covers a DNS name; False without a certificate."""
@@ -101,27 +106,18 @@ class _Search:
 
 
 def endpoint_of(
-    peer: ClusterFacts,
-    *,
-    node_addresses: str = "InternalIP",
-    resolved: Mapping[str, Sequence[str]] | None = None,
-    in_use: Callable[[], InUse] = InUse,
-    taken: Callable[[str], bool] = of_no_other_cluster,
-    aliased: Callable[[str], bool] = of_no_other_cluster,
+    peer: ClusterFacts, policy: LinkPolicy = _POLICY, names: MemberNames = _NO_NAMES, in_use: InUse = NOT_IN_USE
 ) -> MeshEndpoint | EndpointProblem:
     """Return the endpoint of ``peer`` with all its addresses; ``ip_families`` says which of them a cluster can dial.
 
     What the peer reports itself is used as far as it may be dialled (endpoint_names.py, endpoint_addresses.py); an override is the user's.
 
-    :param node_addresses: ``InternalIP`` or ``ExternalIP``, for Services of type NodePort.
-    :param resolved: addresses of DNS names that the server certificate does not cover, resolved by the caller.
-    :param in_use: returns the endpoint configured for this peer now. Nodes that still serve are kept, because before Cilium 1.20 every
-        change of an address restarts a workload. If no other endpoint is known, the one in use stays, because withdrawing it would end the
-        link.
-    :param taken: returns whether another cluster uses a name, as its own or to dial one.
-    :param aliased: returns whether a name is that of another cluster's host aliases.
+    :param names: those of the members; ``in_use`` of them may be left out unless ``needs_names_in_use``.
+    :param in_use: the endpoint configured for this peer now, which may be left out unless ``may_keep_the_one_in_use``. Nodes that still
+        serve are kept, because before Cilium 1.20 every change of an address restarts a workload. If no other endpoint is known, the one in
+        use stays, because withdrawing it would end the link.
     """
-    search = _Search(peer=peer, node_addresses=node_addresses, resolved=resolved or {}, in_use=in_use, taken=taken, aliased=aliased)
+    search = _Search(peer=peer, policy=policy, names=names, in_use=in_use)
     if peer.endpoint_override:
         return _override(search)
     service = peer.service
@@ -145,18 +141,33 @@ def endpoint_of(
     )
 
 
-def mesh_hostname(peer: ClusterFacts, taken: Callable[[str], bool] = of_no_other_cluster) -> str:
+def may_keep_the_one_in_use(peer: ClusterFacts) -> bool:
+    """Return whether the endpoint of ``peer`` may depend on the one in use: that of nodes or of a name does, and one that is pending."""
+    if peer.endpoint_override:
+        parts = split_host_port(peer.endpoint_override)
+        return parts is not None and not is_ip(parts[0])
+    service = peer.service
+    return service is not None and (service.type == "NodePort" or (service.type == "LoadBalancer" and not service.ingress_ips))
+
+
+def needs_names_in_use(peer: ClusterFacts) -> bool:
+    """Return whether the name at which ``peer`` is dialled may depend on those that members use: its certificate lacks the mesh name."""
+    certificate = peer.server_cert.certificate
+    return certificate is not None and not covers(certificate.dns_names, f"{peer.name}.{MESH_DOMAIN}")
+
+
+def mesh_hostname(peer: ClusterFacts, names: MemberNames = _NO_NAMES) -> str:
     """Return ``<cluster>.mesh.cilium.io``, or the same below another domain that the user lists, if only that one is in the certificate.
 
     The certificate is the peer's own work, and all other clusters get the name as a host alias: a wildcard below any other domain counts
     for nothing, and neither does a name that another cluster uses.
     """
-    name = f"{peer.name}.{MESH_DOMAIN}"
-    certificate = peer.server_cert.certificate
-    if certificate is None or covers(certificate.dns_names, name):
+    name, certificate = f"{peer.name}.{MESH_DOMAIN}", peer.server_cert.certificate
+    if certificate is None or not needs_names_in_use(peer):
         return name
-    names = [f"{peer.name}.{domain}" for domain in wildcard_domains(certificate) if is_permitted_domain(domain, peer.endpoint_domains)]
-    return next((other for other in names if not taken(other)), name)
+    domains = (domain for domain in wildcard_domains(certificate) if is_permitted_domain(domain, peer.endpoint_domains))
+    others = (f"{peer.name}.{domain}" for domain in domains)
+    return next((other for other in others if not names.is_used_by_another(other, peer.host)), name)
 
 
 def wildcard_domains(certificate: CertificateFacts) -> tuple[str, ...]:
@@ -165,19 +176,13 @@ def wildcard_domains(certificate: CertificateFacts) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def load_balancer_names(peer: ClusterFacts, aliased: Callable[[str], bool] = of_no_other_cluster) -> tuple[str, ...]:
+def load_balancer_names(peer: ClusterFacts, names: MemberNames = _NO_NAMES) -> tuple[str, ...]:
     """Return the DNS names of the load balancer that other clusters may dial."""
-    names = peer.service.ingress_hostnames if peer.service else ()
-    return tuple(name for name in names if not refusal_of_name(name, aliased))
+    reported = peer.service.ingress_hostnames if peer.service else ()
+    return tuple(name for name in reported if not _refusal_of_name(peer, name, names))
 
 
-def refused_values(
-    peer: ClusterFacts,
-    *,
-    node_addresses: str = "InternalIP",
-    resolved: Mapping[str, Sequence[str]] | None = None,
-    aliased: Callable[[str], bool] = of_no_other_cluster,
-) -> tuple[RefusedValue, ...]:
+def refused_values(peer: ClusterFacts, policy: LinkPolicy = _POLICY, names: MemberNames = _NO_NAMES) -> tuple[RefusedValue, ...]:
     """Return the names and addresses of the endpoint that the peer reports and that no other cluster dials.
 
     Of a node, an address is among them if it has no other one.
@@ -187,12 +192,12 @@ def refused_values(
         return ()
     found: list[RefusedValue] = []
     if service.type == "LoadBalancer":
-        reasons = ((name, refusal_of_name(name, aliased)) for name in service.ingress_hostnames)
+        reasons = ((name, _refusal_of_name(peer, name, names)) for name in service.ingress_hostnames)
         found += [RefusedValue(value=name, why=why) for name, why in reasons if why]
-        names = () if service.ingress_ips else load_balancer_names(peer, aliased)
-        addresses = [*service.ingress_ips, *(ip for name in names for ip in (resolved or {}).get(name, ()))]
+        dialled = () if service.ingress_ips else load_balancer_names(peer, names)
+        addresses = [*service.ingress_ips, *(ip for name in dialled for ip in policy.resolved.get(name, ()))]
     elif service.type == "NodePort":
-        of_nodes = [[ip for ip in addresses_of_node(node, node_addresses) if is_ip(ip)] for node in peer.nodes]
+        of_nodes = [[ip for ip in addresses_of_node(node, policy.node_addresses) if is_ip(ip)] for node in peer.nodes]
         addresses = [ip for ips in of_nodes if not dialable(ips, peer.endpoint_networks) for ip in ips]
     else:
         addresses = [service.cluster_ip, *service.cluster_ips]
@@ -201,6 +206,10 @@ def refused_values(
     good = dialable(sorted_ips(addresses), peer.endpoint_networks) if service.type == "LoadBalancer" else ()
     many = sorted_ips(set(good) - set(first_addresses(good)))
     return (*found, *(RefusedValue(value=ip, why=f"is beyond the first {MOST_ADDRESSES} addresses") for ip in many))
+
+
+def _refusal_of_name(peer: ClusterFacts, name: str, names: MemberNames) -> str:
+    return refusal_of_name(name, of_another=names.is_alias_of_another(name, peer.host))
 
 
 def covers(dns_names: Iterable[str], hostname: str) -> bool:
@@ -266,7 +275,7 @@ def _load_balancer(search: _Search, service: ServiceFacts) -> MeshEndpoint | End
     peer, ips = search.peer, search.usable(service.ingress_ips)
     if ips:
         return _address_endpoint(search, service.port, ips)
-    names = load_balancer_names(peer, search.aliased)
+    names = load_balancer_names(peer, search.names)
     if names and not service.ingress_ips:
         return _dns_endpoint(search, names, service.port, "status.loadBalancer.ingress")
     if service.ingress_ips or service.ingress_hostnames:
@@ -288,7 +297,7 @@ def _endpoint_in_use(search: _Search, why: str) -> MeshEndpoint | None:
 
     It is read from all members, of which one may have written what it likes into its own Secret.
     """
-    used = search.in_use()
+    used = search.in_use
     ips = search.usable(used.ips)
     if not used.port:
         return None
@@ -296,7 +305,9 @@ def _endpoint_in_use(search: _Search, why: str) -> MeshEndpoint | None:
         return _address_endpoint(search, used.port, ips, kept=why)
     if is_ip(used.hostname):
         return _address_endpoint(search, used.port, ips, kept=why) if (ips := search.usable((used.hostname,))) else None
-    if refusal_of_name(used.hostname, search.aliased) or not search.certified(used.hostname) or used.hostname == search.hostname():
+    if not search.certified(used.hostname) or used.hostname == search.hostname():
+        return None
+    if _refusal_of_name(search.peer, used.hostname, search.names):
         return None
     return MeshEndpoint(hostname=used.hostname, port=used.port, kept=why)
 
@@ -311,14 +322,14 @@ def _dns_endpoint(search: _Search, names: Sequence[str], port: int, source: str)
     covered = next((name for name in names if search.certified(name)), "")
     if covered:
         return MeshEndpoint(hostname=covered, port=port)
-    found = [ip for name in names for ip in search.resolved.get(name, ())]
+    found = [ip for name in names for ip in search.policy.resolved.get(name, ())]
     ips = sorted_ips(found) if search.peer.endpoint_override else search.usable(found)
     if ips:
         return _address_endpoint(search, port, ips)
     if sorted_ips(found):
         return _all_refused(search)
     shown = " and ".join(repr(name) for name in names)
-    used = search.usable(search.in_use().ips)
+    used = search.usable(search.in_use.ips)
     if used:
         return _address_endpoint(search, port, used, kept=f"{shown} is not found in DNS from here")
     certificate = search.peer.server_cert.certificate
@@ -332,7 +343,7 @@ def _dns_endpoint(search: _Search, names: Sequence[str], port: int, source: str)
 
 def _all_refused(search: _Search) -> EndpointProblem:
     """Return the problem of a cluster that reports names or addresses of which no other cluster dials any."""
-    found = refused_values(search.peer, node_addresses=search.node_addresses, resolved=search.resolved, aliased=search.aliased)[:SHOWN]
+    found = refused_values(search.peer, search.policy, search.names)[:SHOWN]
     return EndpointProblem(
         summary="no other cluster may dial what it reports: " + "; ".join(f"{one_line(entry.value, 80)} {entry.why}" for entry in found),
         evidence="names and addresses that the cluster reports for its mesh endpoint",
@@ -346,7 +357,7 @@ def _article(word: str) -> str:
 
 
 def _node_port(search: _Search, service: ServiceFacts) -> MeshEndpoint | EndpointProblem:
-    peer, node_addresses = search.peer, search.node_addresses
+    peer, node_addresses = search.peer, search.policy.node_addresses
     if service.node_port is None:
         return EndpointProblem(
             summary="Service clustermesh-apiserver of type NodePort has no node port",
@@ -354,9 +365,9 @@ def _node_port(search: _Search, service: ServiceFacts) -> MeshEndpoint | Endpoin
             fix="set the Helm value clustermesh.apiserver.service.nodePort",
         )
     families = _families(service)
-    ips = choose_node_ips(peer.nodes, node_addresses, search.in_use().ips, families, allowed=peer.endpoint_networks)
+    ips = choose_node_ips(peer.nodes, node_addresses, search.in_use.ips, families, allowed=peer.endpoint_networks)
     if not ips:
-        if refused_values(peer, node_addresses=node_addresses):
+        if refused_values(peer, search.policy, search.names):
             return _all_refused(search)
         kinds = " or ".join(f"IPv{family}" for family in families)
         return EndpointProblem(

@@ -28,7 +28,7 @@ from ..mesh.endpoint_addresses import sorted_ips
 from ..mesh.endpoints import MeshEndpoint
 from ..mesh.facts import ClusterFacts, ProbeResult
 from ..mesh.ip_families import addresses_of
-from ..mesh.link_choices import Choices
+from ..mesh.link_decisions import Endpoints, Move
 
 TIMEOUT: Final = 3.0  # seconds, for the connection and once more for the handshake
 PARALLEL: Final = 32  # handshakes at a time
@@ -52,7 +52,7 @@ class TlsTarget:
 
 def probe_endpoints(
     facts: Mapping[str, ClusterFacts],
-    choices: Choices,
+    endpoints: Endpoints,
     secrets: SecretStore,
     *,
     resolved: Mapping[str, Sequence[str]] | None = None,
@@ -65,22 +65,20 @@ def probe_endpoints(
     ranges are denied, nothing is dialled there, and all addresses that do not prove the server have the same result.
 
     :param secrets: holds ``ca.crt`` of each cluster's server certificate.
-    :param resolved: addresses of DNS names, as for ``choices``.
+    :param resolved: addresses of DNS names, as for ``endpoints``.
     :param timeout: seconds for the connection, and as many for the handshake.
     """
-    targets = list(_targets(facts.values(), choices, secrets, resolved or {}))
+    targets = list(_targets(facts.values(), endpoints, secrets, resolved or {}))
     with ThreadPoolExecutor(max(1, min(parallel, len(targets)))) as pool:
         return tuple(pool.map(lambda target: probe(target, timeout=timeout), targets))
 
 
-def unproven_moves(
-    moved: Mapping[str, tuple[MeshEndpoint, MeshEndpoint]], facts: Mapping[str, ClusterFacts], secrets: SecretStore
-) -> frozenset[str]:
+def unproven_moves(moved: Mapping[str, Move], facts: Mapping[str, ClusterFacts], secrets: SecretStore) -> frozenset[str]:
     """Return the clusters of which no new address is proven, and either another server is there, or the addresses in use are proven.
 
     Where the controller reaches neither, it can tell nothing, and the hold-down alone counts.
 
-    :param moved: by inventory name: the new endpoint, and the one in use (``Choices.moved``).
+    :param moved: by inventory name (``LinkDecisions.moved``).
     """
     with ThreadPoolExecutor(max(1, min(PARALLEL, len(moved)))) as pool:
         judged = pool.map(lambda host: _is_unproven(facts[host], *moved[host], secrets), moved)
@@ -152,10 +150,10 @@ def _probed(target: TlsTarget, timeout: float) -> ProbeResult:
 
 
 def _targets(
-    clusters: Iterable[ClusterFacts], choices: Choices, secrets: SecretStore, resolved: Mapping[str, Sequence[str]]
+    clusters: Iterable[ClusterFacts], endpoints: Endpoints, secrets: SecretStore, resolved: Mapping[str, Sequence[str]]
 ) -> Iterator[TlsTarget]:
     for cluster in clusters:
-        endpoint = choices.endpoint(cluster)
+        endpoint = endpoints[cluster.host]
         if isinstance(endpoint, MeshEndpoint):
             yield from _targets_at(cluster, endpoint, secrets, resolved)
 

@@ -44,6 +44,8 @@ from ..leases.claims import with_renewed_claims
 from ..leases.quorum import NotRecorded, Recorded, record, recording
 from ..leases.registry import KEY, Registry
 from ..mesh.facts import ClusterFacts
+from ..mesh.link_decisions import decide_links
+from ..mesh.link_policy import LinkPolicy
 from ..mesh.marks import MANAGED_BY_LABEL
 from ..mesh.model import MANAGER_DOMAIN, Mesh
 from ..observe import Observation
@@ -328,7 +330,7 @@ def _not_recorded(result: NotRecorded) -> Finding:
 
 def _findings(run: Run, observation: Observation, decisions: Iterable[IdentityDecision], assign: bool) -> tuple[Finding, ...]:
     """Return the findings of the identity checks, of the decisions, and about leases of other bindings."""
-    context = CheckContext(mesh=run.mesh, facts=observation.facts, failures=observation.failures, now=run.now)
+    context = CheckContext(decisions=decide_links(run.mesh, observation.facts, LinkPolicy(), run.now), failures=observation.failures)
     checks = run_some(context, [entry for code, entry in registered().items() if code.startswith(_FAMILIES)])
     assigned = (
         {d.host for d in decisions if d.verdict in (IdentityVerdict.ASSIGN, IdentityVerdict.RESUME) and d.id is not None}

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Checks and plan of a connection, both from one context, so that they use the same cluster names and choices of links."""
+"""Checks and plan of a connection, both from one context, so that they use the same cluster names and decisions about links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..base.dialling import Dialler, DialRule, NotDialled, parsed_address
 from ..base.dialling import resolve as resolve_name
 from ..base.errors import InvalidInput
 from ..checks import run_checks
-from ..checks.context import CheckContext
+from ..checks.context import HELD, CheckContext
 from ..checks.offenders import offenders
 from ..checks.registry import registered
 from ..findings.catalogue import CATALOGUE
@@ -24,6 +24,8 @@ from ..links.connect import plan_connect
 from ..mesh.endpoint_names import is_dns_name
 from ..mesh.endpoints import load_balancer_names, split_host_port
 from ..mesh.facts import ClusterFacts
+from ..mesh.link_decisions import decide_links
+from ..mesh.link_policy import LinkPolicy
 from ..mesh.model import Mesh
 from ..mesh.tolerance import tolerated_failures
 from ..mesh.waivers import WaiverKind
@@ -92,30 +94,32 @@ def options_for(mesh: Mesh, options: ConnectOptions, now: datetime) -> ConnectOp
 
 
 def context_of(observation: Observation, mesh: Mesh, given: ConnectOptions, now: datetime) -> CheckContext:
-    """Return the context of the checks. The planner uses the same cluster names and choices of links.
+    """Return the context of the checks. The planner uses the same cluster names and decisions about links.
 
     :raises InvalidInput: when an option is not valid.
     """
     options = options_for(mesh, given, now) if given.purpose == "connect" else given  # nothing in a binding stops a disconnect
-    context = CheckContext(
-        mesh=mesh,
-        facts=observation.facts,
-        failures=observation.failures,
-        now=now,
-        accept=accepted_codes(options.accept),
+    accept = accepted_codes(options.accept)
+    policy = LinkPolicy(
         trust=options.trust,
         node_addresses=options.node_addresses,
-        resolved=resolve(observation.facts.values()),
         repair=options.repair,
+        follow=HELD in accept,
+        resolved=resolve(observation.facts.values()),
+    )
+    decisions = decide_links(mesh, observation.facts, policy, now)
+    if moved := decisions.moved:
+        decisions = decisions.with_unproven(unproven_moves(moved, observation.facts, observation.secrets))
+    return CheckContext(
+        decisions=decisions,
+        failures=observation.failures,
+        accept=accept,
         take_back=hosts_to_take_back(mesh, options.take_back),
         tolerated=tolerated_failures(mesh, observation.facts, observation.failures, options.max_failures),
         max_failures=options.max_failures,
         former=observation.former.facts if observation.former else {},
         former_failures=observation.former.failures if observation.former else {},
     )
-    moved = context.choices.moved()
-    unproven = unproven_moves(moved, observation.facts, observation.secrets) if moved else frozenset()
-    return replace(context, unproven=unproven) if unproven else context
 
 
 def judge_and_plan(
@@ -130,15 +134,8 @@ def judge_and_plan(
     findings = run_checks(context, purpose)
     if any(finding.blocks for finding in findings):
         return findings, None
-    options = PlanOptions(
-        certificate_days=chosen.certificate_days,
-        renew_before_days=chosen.renew_before_days,
-        trust=context.trust,
-        node_addresses=context.node_addresses,
-        resolved=context.resolved,
-        repair=context.repair,
-    )
-    plan = plan_connect(context.mesh, context.facts, options, context.now, choices=context.choices, former=context.former)
+    options = PlanOptions(certificate_days=chosen.certificate_days, renew_before_days=chosen.renew_before_days)
+    plan = plan_connect(context.decisions, options, former=context.former)
     known = {(f.code, f.cluster, f.peer) for f in findings}
     findings = ordered((*findings, *(p for p in plan.problems if (p.code, p.cluster, p.peer) not in known)))
     return findings, None if plan.blocked else plan
@@ -163,7 +160,7 @@ def judge_without_offenders(context: CheckContext, chosen: ConnectOptions) -> Ju
     facts = {host: cluster for host, cluster in context.facts.items() if host not in excluded}
     if not excluded or not context.mesh.among(facts).links:
         return Judgement(findings=findings, plan=plan)
-    others, plan = judge_and_plan(replace(context, facts=facts, excluded=excluded), chosen)
+    others, plan = judge_and_plan(replace(context, decisions=context.decisions.with_facts(facts), excluded=excluded), chosen)
     if plan is None:
         return Judgement(findings=findings, plan=None)
     about = (f for f in findings if f not in others and not excluded.isdisjoint((f.cluster, f.peer, *f.others)))

@@ -50,7 +50,7 @@ def _inputs(run: Run, desired: Desired, observation: Observation, status: Mappin
     scene = observe_scene(observation, run.mesh, KINDS, now=run.now, binding_status=status, parallel=PARALLEL)
     options = ConnectOptions()
     context = context_of(observation, run.mesh, options, run.now)
-    report = trust_report(run.mesh, observation.facts, context.choices, {}, now=run.now, renew_before_days=options.renew_before_days)
+    report = trust_report(context.decisions, {}, renew_before_days=options.renew_before_days)
     plan = judge_and_plan(context, options)[1] if len(observation.facts) > 1 else None
     stalls = stall_inputs(scene, report["pairs"], _waiting(plan))
     return RehearsalInputs(scene=scene, desired=desired, stalls=stalls, mesh_check=REQUEUE_SECONDS["Connected"])

@@ -80,7 +80,7 @@ def _renew(run: Run, options: ConnectOptions) -> Outcome | None:
 def _not_renewed(context: CheckContext, options: ConnectOptions) -> str:
     """Return the sentence that names links whose certificate is due and stays, since the CA that issued it cannot be read; "" for none."""
     due_by = context.now + timedelta(days=options.renew_before_days)
-    stuck = [f"{local} -> {peer}" for local, peer in not_renewable(context.mesh, context.facts, context.choices, due_by)]
+    stuck = [f"{local} -> {peer}" for local, peer in not_renewable(context.decisions, due_by)]
     if not stuck:
         return ""
     return f"The client certificates of {listed(stuck)} are due and were not renewed, since Secret cilium-ca of the peer may not be read."
@@ -98,7 +98,7 @@ def measure_trust(run: Run, options: ConnectOptions, observation: Observation, r
     context = context_of(observation, run.mesh, without_own_codes(options), now)
     days = options.renew_before_days
     issuing, unread = _issuing(observation)
-    report = trust_report(run.mesh, observation.facts, context.choices, issuing, now=now, renew_before_days=days)
+    report = trust_report(context.decisions, issuing, renew_before_days=days)
     run.ports.show(FindingsMade(unread))
     run.ports.show(TrustMeasured(run.mesh.binding.name, report))
     recorder.note(extra={**recorder.outcome.extra, "trust": report}, findings=ordered((*recorder.outcome.findings, *unread)))

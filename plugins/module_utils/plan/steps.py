@@ -18,9 +18,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from ..base.errors import InvalidInput
 from ..base.gc_pause import collector_paused
 from ..findings.finding import Finding
-from ..mesh.trust_mode import AUTO, TRUST_CHOICES
-
-ADDRESS_CHOICES: Final = ("InternalIP", "ExternalIP")
 
 
 class Literal(NamedTuple):
@@ -206,26 +203,19 @@ class LinkPlan(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PlanOptions:
-    """Choices of the user that are not part of the mesh.
+    """Choices of the user about the certificates that a plan mints.
 
     :raises InvalidInput: when a choice has no such value.
     """
 
     certificate_days: int = 365
     renew_before_days: int = 30
-    trust: str = AUTO  # or a TrustMode
-    node_addresses: str = "InternalIP"  # or ExternalIP
-    resolved: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # DNS name -> addresses, resolved by the caller
-    repair: bool = False  # write drifted keys again: this binding wrote them, and another writer changed them
 
     def __post_init__(self) -> None:
         """Check the choices.
 
         :raises InvalidInput: when a choice has no such value.
         """
-        for name, value, choices in (("trust", self.trust, TRUST_CHOICES), ("node_addresses", self.node_addresses, ADDRESS_CHOICES)):
-            if value not in choices:
-                raise InvalidInput(f"{name} is {value!r}.", remedy=f"Use one of: {', '.join(choices)}.")
         for name, days, least in (("certificate_days", self.certificate_days, 1), ("renew_before_days", self.renew_before_days, 0)):
             if days < least:
                 raise InvalidInput(f"{name} is {days}.", remedy=f"Use {least} or more.")

@@ -16,11 +16,11 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.diff
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.adopted_values import AdoptionStage
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApplySecret, PlanOptions
 from tests.testing.facts_builders import HELM_ANNOTATIONS, HELM_LABELS, NOW, mesh_of
 from tests.testing.ledger import Ledger
+from tests.testing.link_plans import plan_links
 from tests.testing.properties import examples
 
 MESH = mesh_of("c1", "c2")
@@ -134,7 +134,7 @@ def test_connect_keeps_what_is_remembered_and_changes_values_with_a_plan() -> No
     adopt(ledger, handed_over=False)
     adopt(ledger)
     facts = ledger.facts()
-    plan = plan_connect(MESH, facts, PlanOptions(), NOW)
+    plan = plan_links(MESH, facts, PlanOptions(), NOW)
     assert not plan.blocked
     written = {(step.cluster, step.action.name): step.action for step in plan.steps if isinstance(step.action, ApplySecret)}
     assert set(written) == {(host, name) for host in MESH.clusters for name in (AGENTS, KVSTOREMESH)}

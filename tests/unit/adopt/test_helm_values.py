@@ -16,13 +16,13 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.adopt.helm
     clusters_value,
     own_files,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, HostAlias
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.lab.profiles.options import HelmPeer, ProfileOptions
 from tests.lab.profiles.texts import peer_config
 from tests.lab.profiles.values import parse_set, with_values
 from tests.testing.facts_builders import NOW, apiserver_workload, cluster_facts, key_facts, mesh_of, peer_secret
+from tests.testing.link_plans import plan_links
 from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -57,7 +57,7 @@ def test_what_connect_wrote_comes_back_too_and_its_files_are_named() -> None:
     mesh = mesh_of("c1", "c2")
     for ca, files in (("shared", ()), ("", ("c2",))):
         clusters = SimulatedClusters({host: cluster_facts(host, version="1.20.0", ca=ca) for host in mesh.clusters}, NOW)
-        clusters.run(plan_connect(mesh, clusters.facts(), PlanOptions(), NOW))
+        clusters.run(plan_links(mesh, clusters.facts(), PlanOptions(), NOW))
         c1 = clusters.facts()["c1"]
         assert clusters_value(c1, {"c2": "c2"}) == [{"name": "c2", "ips": ["192.0.2.2"], "port": 2379}]
         assert own_files(c1, {"c2": "c2"}) == files

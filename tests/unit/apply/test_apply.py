@@ -32,7 +32,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.seale
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import Issuer, chains_to, load_certificates
@@ -40,6 +39,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe im
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions
 from tests.lab.patience import scaled
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.made_certificates import Made, make
 from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
@@ -100,7 +100,7 @@ class World:
         return Observation(facts=self.facts, secrets=self.secrets, clusters=clusters)
 
     def plan(self) -> Plan:
-        return plan_connect(mesh_of(*self.facts), self.facts, PlanOptions(certificate_days=7), NOW)
+        return plan_links(mesh_of(*self.facts), self.facts, PlanOptions(certificate_days=7), NOW)
 
     def apply(self, plan: Plan | None = None) -> ApplyResult:
         return apply_plan(plan or self.plan(), self.observation, now=NOW)

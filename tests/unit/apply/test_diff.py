@@ -9,11 +9,11 @@ from dataclasses import replace
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.diff import diff_plan
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import CaSecretFacts, ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions, Step
 from tests.testing.facts_builders import NOW, cluster_facts, key_facts, mesh_of, peer_secret
+from tests.testing.link_plans import plan_links
 from tests.testing.simulated_apply import SimulatedClusters
 
 FOREIGN = key_facts("endpoints:\n- https://foreign\n", managers=("helm",), config="endpoints:\n- https://foreign\n")
@@ -31,7 +31,7 @@ def _by_header(entries: list[dict[str, str]]) -> dict[str, dict[str, str]]:
 
 def test_connecting_shows_configurations_in_clear_and_everything_else_as_digest_or_request() -> None:
     facts = _clusters()
-    plan = plan_connect(mesh_of(*facts), facts, PlanOptions(), NOW)
+    plan = plan_links(mesh_of(*facts), facts, PlanOptions(), NOW)
     entries = diff_plan(plan, facts)
     assert len(entries) == len(plan.steps)
     entry = _by_header(entries)["c1/kube-system/Secret/cilium-kvstoremesh"]
@@ -44,7 +44,7 @@ def test_connecting_shows_configurations_in_clear_and_everything_else_as_digest_
 
 def test_users_and_aliases_are_shown_before_and_after() -> None:
     facts = _clusters()
-    entries = _by_header(diff_plan(plan_connect(mesh_of(*facts), facts, PlanOptions(), NOW), facts))
+    entries = _by_header(diff_plan(plan_links(mesh_of(*facts), facts, PlanOptions(), NOW), facts))
     users = entries["c1/kube-system/ConfigMap/clustermesh-remote-users"]
     assert yaml.safe_load(users["before"])["data"]["users.yaml"] == "users:\n"
     assert "- name: remote-c2" in yaml.safe_load(users["after"])["data"]["users.yaml"]
@@ -59,7 +59,7 @@ def test_disconnecting_shows_what_goes() -> None:
     facts = _clusters()
     mesh = mesh_of(*facts)
     simulated = SimulatedClusters(facts, NOW)
-    simulated.run(plan_connect(mesh, simulated.facts(), PlanOptions(), NOW))
+    simulated.run(plan_links(mesh, simulated.facts(), PlanOptions(), NOW))
     connected = simulated.facts()
     entries = _by_header(diff_plan(plan_disconnect(mesh, connected, None), connected))
     secret = entries["c1/kube-system/Secret/cilium-kvstoremesh"]
@@ -73,9 +73,9 @@ def test_disconnecting_shows_what_goes() -> None:
 def test_a_cluster_that_joins_changes_only_its_own_lines() -> None:
     facts = _clusters()
     simulated = SimulatedClusters(facts, NOW)
-    simulated.run(plan_connect(mesh_of("c1", "c2"), simulated.facts(), PlanOptions(), NOW))
+    simulated.run(plan_links(mesh_of("c1", "c2"), simulated.facts(), PlanOptions(), NOW))
     now = simulated.facts()
-    entry = _by_header(diff_plan(plan_connect(mesh_of(*now), now, PlanOptions(), NOW), now))["c1/kube-system/Secret/cilium-kvstoremesh"]
+    entry = _by_header(diff_plan(plan_links(mesh_of(*now), now, PlanOptions(), NOW), now))["c1/kube-system/Secret/cilium-kvstoremesh"]
     before, after = yaml.safe_load(entry["before"])["data"], yaml.safe_load(entry["after"])["data"]
     assert {key: after[key] for key in before} == before
     assert {key.partition(".")[0] for key in set(after) - set(before)} == {"c3"}
@@ -85,7 +85,7 @@ def _call(path: str, body: dict[str, object], method: str = "merge") -> dict[str
     """The diff of one API call, on c1 of a connected mesh."""
     facts = _clusters()
     simulated = SimulatedClusters(facts, NOW)
-    simulated.run(plan_connect(mesh_of(*facts), simulated.facts(), PlanOptions(), NOW))
+    simulated.run(plan_links(mesh_of(*facts), simulated.facts(), PlanOptions(), NOW))
     action = ApiWrite(method=method, path=path, body=body)
     step = Step(wave=1, cluster="c1", verb="patch", object="x", why="x", action=action)
     (entry,) = diff_plan(Plan(manager="m", steps=(step,)), simulated.facts())

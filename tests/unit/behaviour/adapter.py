@@ -45,6 +45,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.conn
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock import lock
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh import x509 as certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import decide_links
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_health import FailedNode, NodePath, NodeReport
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
@@ -356,7 +358,7 @@ def kept_policies(there: Scene, entries: list[Json], rows: list[Json], managers:
 def connect_plan(context: CheckContext, **options: Any) -> Json:
     """Return the plan for the mesh of the context, or why there is none."""
     try:
-        plan = plan_connect(context.mesh, context.facts, PlanOptions(**options), context.now)
+        plan = plan_connect(decide_links(context.mesh, context.facts, LinkPolicy(**options), context.now), PlanOptions())
     except InvalidInput as error:
         return {"msg": str(error)}
     return plain_mapping(plan.to_dict())

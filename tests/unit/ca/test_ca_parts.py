@@ -62,7 +62,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
     SecretKeyFacts,
     TrustBundleFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_choices import Choices
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import decide_links
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import CertificateProblem, describe, load_certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, IssuedAgain
 from tests.lab.profiles.pki import issue, make_ca
@@ -293,7 +294,7 @@ def test_the_report_names_what_ends_first_and_when_ours_is_renewed() -> None:
     keys = {"c2": key_facts("y", config="endpoints:\n"), "c2.etcd-client.crt": SecretKeyFacts(digest="d", certificate=minted)}
     one = replace(C1, kvstoremesh=peer_secret("cilium-kvstoremesh", keys))
     mesh, facts = mesh_of("c1", "c2"), {"c1": one, "c2": C2}
-    report = trust_report(mesh, facts, Choices(mesh, facts, now=NOW), {"c1": issuing(Method.HELM)}, now=NOW, renew_before_days=30)
+    report = trust_report(decide_links(mesh, facts, LinkPolicy(), NOW), {"c1": issuing(Method.HELM)}, renew_before_days=30)
     first = report["pairs"][0]
     assert (first["mode"], first["expiresFirst"], first["due"], first["issuer"]) == ("minted", "client", True, "c2")
     assert first["certificates"]["serverCa"]["fingerprint"] == C2.ca.certificates[0].fingerprint
@@ -301,7 +302,7 @@ def test_the_report_names_what_ends_first_and_when_ours_is_renewed() -> None:
     assert [row["method"] for row in report["clusters"]] == ["helm", ""]
     shared = [cluster_facts(host, ca="one") for host in ("c1", "c2")]
     facts = {f.host: f for f in shared}
-    pairs = trust_report(mesh, facts, Choices(mesh, facts, now=NOW), {}, now=NOW, renew_before_days=30)["pairs"]
+    pairs = trust_report(decide_links(mesh, facts, LinkPolicy(), NOW), {}, renew_before_days=30)["pairs"]
     assert {pair["mode"] for pair in pairs} == {"same_ca"} and not any(pair["renewFrom"] for pair in pairs)
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.renew import only_renewals
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import (
     ApplySecret,
@@ -19,6 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps
     PlanOptions,
 )
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.simulated_apply import SimulatedClusters
 
 MESH = mesh_of("c1", "c2", "c3")
@@ -27,7 +27,7 @@ LATER = NOW + timedelta(days=340)  # minted certificates live 365 days
 
 def connected() -> SimulatedClusters:
     clusters = SimulatedClusters(long_lived({host: cluster_facts(host, version="1.20.0") for host in MESH.clusters}), NOW)
-    clusters.run(plan_connect(MESH, clusters.facts(), PlanOptions(), NOW))
+    clusters.run(plan_links(MESH, clusters.facts(), PlanOptions(), NOW))
     return clusters
 
 
@@ -52,7 +52,7 @@ def moved(cluster: ClusterFacts) -> ClusterFacts:
 
 
 def renewals(facts: dict[str, ClusterFacts], when: timedelta = timedelta()) -> Plan:
-    return only_renewals(plan_connect(MESH, facts, PlanOptions(), NOW + when), facts)
+    return only_renewals(plan_links(MESH, facts, PlanOptions(), NOW + when), facts)
 
 
 def test_a_fresh_mesh_needs_nothing() -> None:

@@ -11,12 +11,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.renew import not_renewable
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import CaSecretFacts, ClusterFacts, Unread
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_choices import Choices
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import decide_links
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions
 from tests.lab.options import LabOptions
 from tests.testing.facts_builders import mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.profile_facts import facts_of
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -29,7 +30,7 @@ def unreadable(facts: ClusterFacts) -> ClusterFacts:
 
 
 def plan_of(facts: Facts, now: datetime = NOW) -> Plan:
-    return plan_connect(mesh_of(*facts), facts, PlanOptions(), now)
+    return plan_links(mesh_of(*facts), facts, PlanOptions(), now)
 
 
 def connected(options: LabOptions) -> Facts:
@@ -115,7 +116,7 @@ def test_a_certificate_that_is_due_and_cannot_be_renewed_is_named() -> None:
     mesh, broken = mesh_of(*facts), {**facts, "c2": unreadable(facts["c2"])}
 
     def stuck(known: Facts, due_by: datetime) -> list[tuple[str, str]]:
-        return not_renewable(mesh, known, Choices(mesh, known, now=NOW), due_by)
+        return not_renewable(decide_links(mesh, known, LinkPolicy(), NOW), due_by)
 
     assert stuck(broken, end) == [("c1", "c2")]
     assert stuck(broken, end - timedelta(days=1)) == []

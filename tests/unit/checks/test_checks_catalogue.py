@@ -45,6 +45,7 @@ from tests.testing.facts_builders import (
     agent_workload,
     apiserver_workload,
     certificate,
+    choosing,
     cluster_facts,
     context_of,
     failure,
@@ -177,7 +178,7 @@ def probed(outcome: str, **values: Any) -> CheckContext:
 
 def renewed(context: CheckContext) -> CheckContext:
     fresh = leaf("server_cert", not_before=NOW - timedelta(minutes=3))
-    return replace(context, facts={**context.facts, "c1": fresh})
+    return replace(context, decisions=context.decisions.with_facts({**context.facts, "c1": fresh}))
 
 
 def without_ca_key(host: str) -> ClusterFacts:
@@ -440,7 +441,7 @@ ENDPOINTS: Table = {
         [
             lambda: pair(other_service(cluster_facts("c1"), ServiceFacts(type="LoadBalancer"), "192.0.2.9:2379")),
             lambda: pair(other_service(cluster_facts("c1"), None)),
-            lambda: replace(
+            lambda: choosing(
                 pair(other_service(cluster_facts("c1"), ServiceFacts(type="LoadBalancer", ingress_hostnames=("lb.example.com",)))),
                 resolved={"lb.example.com": ("192.0.2.9",)},
             ),
@@ -487,7 +488,7 @@ ENDPOINTS: Table = {
         ],
         [
             lambda: pair(uses("c2", "192.0.2.2"), C2),
-            lambda: replace(
+            lambda: choosing(
                 pair(uses("c2", "192.0.2.2"), balancer("c2", ingress_hostnames=("lb.example.com",))),
                 resolved={"lb.example.com": ("192.0.2.9",)},
             ),
@@ -510,11 +511,11 @@ ENDPOINTS: Table = {
                     "64:ff9b::7f00:1",
                 ),
             ),
-            lambda: replace(
+            lambda: choosing(
                 pair(balancer("c1", ingress_hostnames=("kubernetes.default.svc", "lb.example.com"))),
                 resolved={"lb.example.com": ("192.0.2.9",)},
             ),
-            lambda: replace(
+            lambda: choosing(
                 pair(balancer("c1", ingress_hostnames=("lb.example.com",))), resolved={"lb.example.com": ("192.0.2.9", "127.0.0.1")}
             ),
             lambda: pair(node_port("c1", 32379, nodes=(node_at("c1", "172.16.1.1").nodes[0], *node_at("c1", "127.0.0.1").nodes))),
@@ -530,15 +531,13 @@ ENDPOINTS: Table = {
     ),
     "CM-EP-09": (
         [
-            lambda: replace(pair(uses("c2", "192.0.2.2"), balancer("c2", ingress_ips=("192.0.2.9",))), unproven=frozenset({"c2"})),
+            lambda: choosing(pair(uses("c2", "192.0.2.2"), balancer("c2", ingress_ips=("192.0.2.9",))), unproven=frozenset({"c2"})),
             lambda: pair(moved_before(uses("c2", "192.0.2.2")), balancer("c2", ingress_ips=("192.0.2.9",))),
         ],
         [
             lambda: pair(uses("c2", "192.0.2.2"), balancer("c2", ingress_ips=("192.0.2.9",))),
             lambda: pair(moved_before(uses("c2", "192.0.2.2")), balancer("c2", ingress_ips=("192.0.2.2",))),
-            lambda: replace(
-                pair(moved_before(uses("c2", "192.0.2.2")), balancer("c2", ingress_ips=("192.0.2.9",))), accept=frozenset({"CM-EP-09"})
-            ),
+            lambda: choosing(pair(moved_before(uses("c2", "192.0.2.2")), balancer("c2", ingress_ips=("192.0.2.9",))), follow=True),
         ],
     ),
     "CM-ELB-01": (

@@ -13,7 +13,6 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.drift import Drift, drifts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, WriterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.gitops import ARGO, FLUX, FLUX_HELM
@@ -21,6 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.manag
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.managed_fields import add_owner, annotation
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import HELM_ANNOTATIONS, HELM_LABELS, NOW, cluster_facts, context_of, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.simulated_apply import SimulatedClusters
 
 MESH = mesh_of("c1", "c2")
@@ -31,7 +31,7 @@ WRITTEN, LATER, EARLIER = "2026-09-01T12:00:00Z", "2026-09-02T12:00:00Z", "2026-
 
 def connected() -> dict[str, ClusterFacts]:
     clusters = SimulatedClusters({host: cluster_facts(host, version="1.20.0") for host in ("c1", "c2")}, NOW)
-    clusters.run(plan_connect(MESH, clusters.facts(), PlanOptions(), NOW))
+    clusters.run(plan_links(MESH, clusters.facts(), PlanOptions(), NOW))
     return clusters.facts()
 
 
@@ -73,7 +73,7 @@ def test_a_key_that_is_gone_is_reported_and_written_again() -> None:
     assert only(facts["c1"]).gone == ("c2",) and only(facts["c1"]).peers == ("c2",)
     (finding,) = told(facts["c1"], facts["c2"], "CM-DRIFT-01")
     assert not finding.blocks and "no later writer" in finding.evidence and WRITTEN in finding.evidence
-    assert [step.object for step in plan_connect(MESH, facts, PlanOptions(), NOW).steps] == ["Secret kube-system/cilium-kvstoremesh"]
+    assert [step.object for step in plan_links(MESH, facts, PlanOptions(), NOW).steps] == ["Secret kube-system/cilium-kvstoremesh"]
 
 
 def test_a_file_that_the_configuration_names_and_that_is_gone_counts_and_one_that_was_never_there_does_not() -> None:

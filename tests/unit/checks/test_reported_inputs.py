@@ -11,12 +11,11 @@ from typing import Any, Final
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, ServiceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import CiliumVersion
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.mesh_view import MeshView
-from tests.testing.facts_builders import NOW, cluster_facts
+from tests.testing.facts_builders import cluster_facts, context_of
 from tests.testing.traffic_builders import NAMESPACE, scene, service, traffic
 
 MESH: Final = Mesh(binding=Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2")))
@@ -25,7 +24,7 @@ ENI: Final = {"ipam": "eni", "cluster-pool-ipv4-cidr": None, "routing-mode": "na
 
 def codes(*clusters: ClusterFacts) -> dict[str, str]:
     """Codes of the findings, with their severity."""
-    context = CheckContext(mesh=MESH, facts={facts.host: facts for facts in clusters}, failures={}, now=NOW)
+    context = context_of(*clusters, mesh=MESH)
     return {found.code: found.severity.value for found in run_checks(context, "verify")}
 
 

@@ -27,12 +27,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
     precedence,
     write_registry,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, RegistryFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import OWNER_LABEL
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, failure, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.properties import examples
 
 HOSTS = ("c1", "c2", "c3", "c4")
@@ -77,7 +77,7 @@ def test_no_copy_of_one_member_makes_a_finding_block_that_names_another(bad: Reg
     findings = run_checks(context_of(*facts.values(), mesh=MESH))
     assert [f for f in findings if f.blocks] == []
     assert {f.cluster for f in findings if f.code == "CM-LEASE-16"} <= {BAD}
-    plan = plan_connect(MESH, facts, PlanOptions(), NOW)
+    plan = plan_links(MESH, facts, PlanOptions(), NOW)
     innocent = set(HOSTS) - {BAD}
     assert {(link.cluster, link.peer) for link in plan.links} >= {(a, b) for a in innocent for b in innocent if a != b}
     after = registry_after_connect(MESH, facts)
@@ -97,7 +97,7 @@ def test_a_forged_claim_is_reported_on_its_writer_ignored_and_overwritten(claim:
     facts = world(SOUND.with_leases([claim]))
     (finding,) = [f for f in run_checks(context_of(*facts.values(), mesh=MESH)) if f.code.startswith(("CM-LEASE", "CM-TOMB"))]
     assert (finding.code, finding.cluster, finding.blocks) == ("CM-LEASE-16", BAD, False)
-    writes = [s for s in plan_connect(MESH, facts, PlanOptions(), NOW).steps if "ConfigMap kube-system/cilium-mesh-" in s.object]
+    writes = [s for s in plan_links(MESH, facts, PlanOptions(), NOW).steps if "ConfigMap kube-system/cilium-mesh-" in s.object]
     assert [step.cluster for step in writes] == [BAD]
 
 
@@ -144,7 +144,7 @@ def test_while_a_member_is_silent_no_copy_blocks_another_member_and_none_changes
     findings = run_checks(silent)
     assert {(f.code, f.cluster) for f in findings if f.blocks} <= {("CM-LEASE-16", BAD)}
     assert {f.cluster for f in findings if f.code == "CM-LEASE-16"} <= {BAD, "c1"}
-    steps = [step for step in plan_connect(mesh, facts, PlanOptions(), NOW).steps if "ConfigMap kube-system/cilium-mesh-" in step.object]
+    steps = [step for step in plan_links(mesh, facts, PlanOptions(), NOW).steps if "ConfigMap kube-system/cilium-mesh-" in step.object]
     written = {step.cluster: parse_registry(step.action.body["data"][KEY]) for step in steps if isinstance(step.action, ApiWrite)}
     assert set(written) <= {BAD}, "what is known is lost in no copy, and what one copy says reaches no other"
     for copy in written.values():

@@ -37,12 +37,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
     without_oldest,
     write_registry,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, RegistryFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import NOW as TIME
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions, Step
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -215,7 +215,7 @@ def _members(*hosts: str) -> SimulatedClusters:
 
 
 def _plan(clusters: SimulatedClusters, **changed: ClusterFacts) -> Plan:
-    return plan_connect(MESH, {**clusters.facts(), **changed}, PlanOptions(), NOW)
+    return plan_links(MESH, {**clusters.facts(), **changed}, PlanOptions(), NOW)
 
 
 def _registry_steps(plan: Plan) -> list[Step]:
@@ -309,7 +309,7 @@ def test_who_is_no_member_any_more_gives_its_lease_up_with_the_next_connect() ->
     clusters.run(_plan(clusters))
     rest = mesh_of("c1", "c2")
     facts = {host: cluster for host, cluster in clusters.facts().items() if host != "c3"}
-    clusters.run(plan_connect(rest, facts, PlanOptions(), NOW))
+    clusters.run(plan_links(rest, facts, PlanOptions(), NOW))
     known = mesh_registry(rest, {host: clusters.facts()[host] for host in ("c1", "c2")})
     assert known.active("c3") is None and known.released(3)
 

@@ -19,12 +19,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
     parse_registry,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.tombstones import returning_members, tombstones
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import NOW as TIME_OF_WRITE
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.unit.checks.catalogue_dead_peers import dead, keeping
 
 MESH = mesh_of("c1", "c2", "c3")
@@ -72,7 +72,7 @@ def test_who_is_no_member_any_more_and_does_not_answer_leaves_one_too() -> None:
 
 def test_the_one_that_died_is_taken_back_and_the_plan_says_so() -> None:
     seen = back(C3, dead(C3))
-    plan = plan_connect(MESH, seen, PlanOptions(), NOW, former={})
+    plan = plan_links(MESH, seen, PlanOptions(), NOW, former={})
     assert states(registry_after_connect(MESH, seen, {}))["c3", 3] == "active"
     assert {step.cluster for step in registry_writes(plan)} == {"c1", "c2", "c3"}
     assert all(
@@ -90,7 +90,7 @@ def test_one_that_is_vouched_for_gets_a_lease_of_its_own_and_the_dead_one_ends()
         ("c3", 3): "active",
         ("c3", 9): "released",
     }
-    assert "as take_back says, although its name" in registry_writes(plan_connect(MESH, seen, PlanOptions(), NOW, former={}))[0].why
+    assert "as take_back says, although its name" in registry_writes(plan_links(MESH, seen, PlanOptions(), NOW, former={}))[0].why
 
 
 def test_the_dead_who_stay_away_keep_their_tombstone() -> None:

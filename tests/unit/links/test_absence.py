@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.tolerance import can_connect, tolerated_failures
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, failure, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.simulated_apply import SimulatedClusters
 
 MESH = mesh_of("c1", "c2", "c3", "c4")
@@ -18,7 +18,7 @@ NEW = {f"c{n}": cluster_facts(f"c{n}") for n in (1, 2, 3, 4)}
 
 def _connected() -> SimulatedClusters:
     clusters = SimulatedClusters(NEW, NOW)
-    clusters.run(plan_connect(mesh_of("c1", "c2", "c3"), clusters.facts(), PlanOptions(), NOW))
+    clusters.run(plan_links(mesh_of("c1", "c2", "c3"), clusters.facts(), PlanOptions(), NOW))
     return clusters
 
 

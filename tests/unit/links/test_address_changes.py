@@ -11,10 +11,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, ServiceFacts, WorkloadFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.properties import examples
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -88,10 +89,10 @@ def _rest(cluster: ClusterFacts) -> list[Any]:
 def test_only_the_key_of_the_peer_that_moved_changes(facts: dict[str, ClusterFacts], before: dict[str, Any], after: dict[str, Any]) -> None:
     mesh, mover = mesh_of(*facts), "c1"
     clusters = SimulatedClusters({**facts, mover: _moved(facts[mover], before)}, NOW)
-    clusters.run(plan_connect(mesh, clusters.facts(), PlanOptions(resolved=before["resolved"]), NOW))
+    clusters.run(plan_links(mesh, clusters.facts(), PlanOptions(), NOW, policy=LinkPolicy(resolved=before["resolved"])))
     connected = clusters.facts()
     clusters.change(mover, lambda cluster: _moved(cluster, after))
-    plan = plan_connect(mesh, clusters.facts(), PlanOptions(resolved=after["resolved"]), NOW)
+    plan = plan_links(mesh, clusters.facts(), PlanOptions(), NOW, policy=LinkPolicy(resolved=after["resolved"]))
     clusters.run(plan)
     moved = clusters.facts()
     assert not [step for step in plan.steps if step.cluster == mover and not step.object.startswith("ConfigMap")]
@@ -102,7 +103,7 @@ def test_only_the_key_of_the_peer_that_moved_changes(facts: dict[str, ClusterFac
         assert changed <= ({(remote, mover)} if host != mover else set())
         assert {name.partition(".")[0] for _, _, name in _aliases(connected[host]) ^ _aliases(moved[host])} <= {mover}
         assert _rest(connected[host]) == _rest(moved[host])
-    assert plan_connect(mesh, moved, PlanOptions(resolved=after["resolved"]), NOW).empty
+    assert plan_links(mesh, moved, PlanOptions(), NOW, policy=LinkPolicy(resolved=after["resolved"])).empty
 
 
 @examples(60)
@@ -113,9 +114,9 @@ def test_an_answer_in_another_order_and_a_name_that_is_not_found_change_nothing(
     mesh, name = mesh_of(*facts), NAMES[0]
     place = {"service": ServiceFacts(type="LoadBalancer", cluster_ip="10.96.9.9", ingress_hostnames=(name,)), "endpoint_override": ""}
     clusters = SimulatedClusters({**facts, "c1": _moved(facts["c1"], place)}, NOW)
-    clusters.run(plan_connect(mesh, clusters.facts(), PlanOptions(resolved={name: tuple(answer)}), NOW))
+    clusters.run(plan_links(mesh, clusters.facts(), PlanOptions(), NOW, policy=LinkPolicy(resolved={name: tuple(answer)})))
     turned = list(answer)
     chance.shuffle(turned)
-    assert plan_connect(mesh, clusters.facts(), PlanOptions(resolved={name: tuple(turned)}), NOW).empty
-    unknown = plan_connect(mesh, clusters.facts(), PlanOptions(), NOW)
+    assert plan_links(mesh, clusters.facts(), PlanOptions(), NOW, policy=LinkPolicy(resolved={name: tuple(turned)})).empty
+    unknown = plan_links(mesh, clusters.facts(), PlanOptions(), NOW)
     assert unknown.empty and unknown.problems == ()

@@ -17,13 +17,13 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions
 from tests.lab.options import AUTH_MODES, PROFILES, LabOptions
 from tests.testing.combinations import COMBINATIONS
 from tests.testing.facts_builders import context_of, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.profile_facts import facts_of
 from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
@@ -55,7 +55,7 @@ def connect(facts: Mapping[str, ClusterFacts], accepted: str = "") -> Plan:
     findings = run_checks(context_of(*facts.values(), now=NOW, accept=accepted.split()), "connect")
     assert {f.code for f in findings if f.severity is not Severity.ADVISORY} == set(accepted.split())
     assert not any(f.blocks for f in findings)
-    plan = plan_connect(mesh_of(*facts), facts, PlanOptions(), NOW)
+    plan = plan_links(mesh_of(*facts), facts, PlanOptions(), NOW)
     assert plan.problems == ()
     return plan
 

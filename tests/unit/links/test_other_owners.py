@@ -11,10 +11,11 @@ from functools import cache
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions
-from tests.testing.facts_builders import NOW, cluster_facts, context_of, digest, mesh_of
+from tests.testing.facts_builders import NOW, choosing, cluster_facts, context_of, digest, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -23,7 +24,7 @@ OURS = MESH.binding.manager
 
 
 def plan_of(facts: Mapping[str, ClusterFacts]) -> Plan:
-    return plan_connect(MESH, facts, PlanOptions(), NOW)
+    return plan_links(MESH, facts, PlanOptions(), NOW)
 
 
 def connected(ca: str, version: str, kvstoremesh: bool) -> dict[str, ClusterFacts]:
@@ -100,7 +101,7 @@ def test_a_key_that_was_ours_and_that_another_writer_changed_is_taken_back_on_th
     (finding,) = run_checks(context_of(*facts.values(), mesh=MESH))
     assert finding.blocks and (finding.code, finding.cluster, finding.peer) == ("CM-DRIFT-02", "c1", "c2")
     assert "kubectl-edit" in finding.evidence and "repair" in finding.fix
-    allowed = replace(context_of(*facts.values(), mesh=MESH), repair=True)
+    allowed = choosing(context_of(*facts.values(), mesh=MESH), repair=True)
     assert [f.blocks for f in run_checks(allowed) if f.code == "CM-DRIFT-02"] == [False]
-    plan = plan_connect(MESH, facts, PlanOptions(repair=True), NOW)
+    plan = plan_links(MESH, facts, PlanOptions(), NOW, policy=LinkPolicy(repair=True))
     assert not plan.problems and [step.cluster for step in plan.steps] == ["c1"]

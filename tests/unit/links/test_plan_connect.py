@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
     CaSecretFacts,
@@ -22,6 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
     RemoteUsersFacts,
     ServiceFacts,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import (
     ApplyHostAliases,
     ApplySecret,
@@ -34,13 +34,14 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps
     WriteUsers,
 )
 from tests.testing.facts_builders import NOW, certificate, cluster_facts, key_facts, mesh_of, peer_secret
+from tests.testing.link_plans import plan_links
 from tests.testing.simulated_apply import SimulatedClusters
 
 FILES = ("etcd-client-ca.crt", "etcd-client.crt", "etcd-client.key")
 
 
 def _plan(*clusters: ClusterFacts, **options: Any) -> Plan:
-    return plan_connect(mesh_of(*(c.host for c in clusters)), {c.host: c for c in clusters}, PlanOptions(**options), NOW)
+    return plan_links(mesh_of(*(c.host for c in clusters)), {c.host: c for c in clusters}, PlanOptions(**options), NOW)
 
 
 def _step(plan: Plan, cluster: str, suffix: str) -> Step:
@@ -56,7 +57,7 @@ def _data(plan: Plan, cluster: str, secret: str) -> dict[str, Any]:
 
 def _connected(*clusters: ClusterFacts) -> SimulatedClusters:
     simulated = SimulatedClusters({c.host: c for c in clusters}, NOW)
-    simulated.run(plan_connect(mesh_of(*(c.host for c in clusters)), simulated.facts(), PlanOptions(), NOW))
+    simulated.run(plan_links(mesh_of(*(c.host for c in clusters)), simulated.facts(), PlanOptions(), NOW))
     return simulated
 
 
@@ -167,7 +168,7 @@ def test_a_foreign_key_blocks_and_names_the_peer() -> None:
 def test_a_foreign_object_gets_no_labels_and_a_new_one_says_whose_it_is() -> None:
     c1 = replace(cluster_facts("c1"), kvstoremesh=peer_secret("cilium-kvstoremesh", helm=True))
     mesh = mesh_of("c1", "c2", workspace="root:tenant")
-    plan = plan_connect(mesh, {"c1": c1, "c2": cluster_facts("c2")}, PlanOptions(), NOW)
+    plan = plan_links(mesh, {"c1": c1, "c2": cluster_facts("c2")}, PlanOptions(), NOW)
     present, new = _step(plan, "c1", "cilium-kvstoremesh").action, _step(plan, "c1", "cilium-clustermesh").action
     assert isinstance(present, ApplySecret) and isinstance(new, ApplySecret)
     assert present.labels == {}
@@ -220,7 +221,7 @@ def test_a_cluster_name_that_cannot_be_a_key_blocks(name: str, code: str) -> Non
 
 def test_inventory_names_may_differ_from_cilium_names() -> None:
     c1, c2 = cluster_facts("c1"), replace(cluster_facts("c2"), host="edge-ber")
-    plan = plan_connect(mesh_of("c1", "edge-ber"), {"c1": c1, "edge-ber": c2}, PlanOptions(), NOW)
+    plan = plan_links(mesh_of("c1", "edge-ber"), {"c1": c1, "edge-ber": c2}, PlanOptions(), NOW)
     action = _step(plan, "c1", "cilium-clustermesh").action
     assert isinstance(action, ApplySecret) and set(action.data) == {"c2"}
     assert list(action.annotations.values()) == ['{"edge-ber":"c2"}']
@@ -231,10 +232,10 @@ def test_a_renewed_server_certificate_of_the_peer_changes_nothing_and_a_new_ca_r
     facts, mesh = start.facts(), mesh_of("c1", "c2")
     server = facts["c2"].server_cert
     renewed = {**facts, "c2": replace(facts["c2"], server_cert=replace(server, digests={**server.digests, "tls.crt": "0" * 64}))}
-    assert plan_connect(mesh, renewed, PlanOptions(), NOW).empty
+    assert plan_links(mesh, renewed, PlanOptions(), NOW).empty
     other = cluster_facts("c2", ca="new CA")
     rolled = {**facts, "c2": replace(facts["c2"], ca=other.ca, server_cert=other.server_cert, remote_cert=other.remote_cert)}
-    data = _data(plan_connect(mesh, rolled, PlanOptions(), NOW), "c1", "cilium-kvstoremesh")
+    data = _data(plan_links(mesh, rolled, PlanOptions(), NOW), "c1", "cilium-kvstoremesh")
     before = facts["c1"].kvstoremesh.keys["c2"].config
     assert isinstance(data["c2.etcd-client.crt"], Minted)
     assert isinstance(data["c2"], Literal) and data["c2"].text != before and yaml.safe_load(data["c2"].text) == yaml.safe_load(before or "")
@@ -246,20 +247,20 @@ def test_a_minted_certificate_is_renewed_when_it_ends_soon_and_not_before() -> N
     c2 = cluster_facts("c2")
     c2 = replace(c2, ca=replace(c2.ca, certificates=(long,)), server_cert=replace(c2.server_cert, ca=(long,)))
     facts, mesh = _connected(cluster_facts("c1"), c2).facts(), mesh_of("c1", "c2")
-    assert plan_connect(mesh, facts, PlanOptions(), NOW + timedelta(days=334)).empty
-    due = plan_connect(mesh, facts, PlanOptions(), NOW + timedelta(days=336))
+    assert plan_links(mesh, facts, PlanOptions(), NOW + timedelta(days=334)).empty
+    due = plan_links(mesh, facts, PlanOptions(), NOW + timedelta(days=336))
     assert isinstance(_data(due, "c1", "cilium-kvstoremesh")["c2.etcd-client.key"], Minted)
 
 
 def test_a_certificate_that_ends_with_its_ca_is_not_renewed_in_every_run() -> None:
     facts, mesh = _connected(cluster_facts("c1"), cluster_facts("c2")).facts(), mesh_of("c1", "c2")
-    assert plan_connect(mesh, facts, PlanOptions(), NOW + timedelta(days=360)).empty
+    assert plan_links(mesh, facts, PlanOptions(), NOW + timedelta(days=360)).empty
 
 
 def test_switching_kvstoremesh_on_moves_the_peers_keys_and_the_aliases() -> None:
     off = _connected(cluster_facts("c1", kvstoremesh=False), cluster_facts("c2")).facts()
     on = {**off, "c1": replace(off["c1"], apiserver=cluster_facts("c1").apiserver)}
-    plan = plan_connect(mesh_of("c1", "c2"), on, PlanOptions(), NOW)
+    plan = plan_links(mesh_of("c1", "c2"), on, PlanOptions(), NOW)
     assert set(_data(plan, "c1", "cilium-kvstoremesh")) == {"c2", *(f"c2.{file}" for file in FILES)}
     assert set(_data(plan, "c1", "cilium-clustermesh")) == {"c2"}
     waves = {s.object: s.wave for s in plan.steps if isinstance(s.action, ApplyHostAliases)}
@@ -281,7 +282,7 @@ def test_the_hash_is_the_same_for_the_same_clusters_and_another_when_something_r
 )
 def test_an_option_that_there_is_not_is_named(option: str, value: Any) -> None:
     with pytest.raises(InvalidInput, match=option):
-        PlanOptions(**{option: value})
+        (PlanOptions if option.endswith("days") else LinkPolicy)(**{option: value})
 
 
 def test_disconnecting_what_was_never_connected_is_the_empty_plan() -> None:

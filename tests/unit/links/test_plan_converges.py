@@ -11,7 +11,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
     CaSecretFacts,
@@ -23,6 +22,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import made_by_bindings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, key_facts, mesh_of, peer_secret
+from tests.testing.link_plans import plan_links
 from tests.testing.properties import examples
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -120,10 +120,10 @@ def _started(facts: Mapping[str, ClusterFacts]) -> tuple[SimulatedClusters, dict
 def test_connecting_a_second_time_changes_nothing(facts: dict[str, ClusterFacts]) -> None:
     clusters, start = _started(facts)
     mesh = mesh_of(*facts)
-    first = plan_connect(mesh, start, PlanOptions(), NOW)
+    first = plan_links(mesh, start, PlanOptions(), NOW)
     assert first.problems == () and len(first.links) == len(facts) * (len(facts) - 1)
     clusters.run(first)
-    second = plan_connect(mesh, clusters.facts(), PlanOptions(), NOW)
+    second = plan_links(mesh, clusters.facts(), PlanOptions(), NOW)
     assert second.steps == () and second.problems == ()
 
 
@@ -132,7 +132,7 @@ def test_connecting_a_second_time_changes_nothing(facts: dict[str, ClusterFacts]
 def test_disconnecting_gives_the_clusters_back_as_they_were(facts: dict[str, ClusterFacts]) -> None:
     clusters, start = _started(facts)
     mesh = mesh_of(*facts)
-    clusters.run(plan_connect(mesh, start, PlanOptions(), NOW))
+    clusters.run(plan_links(mesh, start, PlanOptions(), NOW))
     clusters.run(plan_disconnect(mesh, clusters.facts(), None))
     assert _comparable(clusters.facts()) == _comparable(start)
     assert plan_disconnect(mesh, clusters.facts(), None).empty
@@ -144,9 +144,9 @@ def test_a_run_that_reached_only_some_clusters_is_completed_by_the_next(facts: d
     clusters, start = _started(facts)
     mesh = mesh_of(*facts)
     reached = data.draw(st.sets(st.sampled_from(sorted(facts))))
-    clusters.run(plan_connect(mesh, start, PlanOptions(), NOW), only=reached)
-    clusters.run(plan_connect(mesh, clusters.facts(), PlanOptions(), NOW))
-    assert plan_connect(mesh, clusters.facts(), PlanOptions(), NOW).empty
+    clusters.run(plan_links(mesh, start, PlanOptions(), NOW), only=reached)
+    clusters.run(plan_links(mesh, clusters.facts(), PlanOptions(), NOW))
+    assert plan_links(mesh, clusters.facts(), PlanOptions(), NOW).empty
 
 
 @examples(100)
@@ -155,7 +155,7 @@ def test_a_dead_cluster_leaves_and_the_others_keep_their_links(facts: dict[str, 
     clusters, start = _started(facts)
     leaving = data.draw(st.sampled_from(sorted(facts)))
     staying = [host for host in facts if host != leaving]
-    clusters.run(plan_connect(mesh_of(*facts), start, PlanOptions(), NOW))
+    clusters.run(plan_links(mesh_of(*facts), start, PlanOptions(), NOW))
     answering = {host: cluster for host, cluster in clusters.facts().items() if host != leaving}
     clusters.run(plan_disconnect(mesh_of(*facts), answering, frozenset({leaving})))
     after = clusters.facts()
@@ -163,7 +163,7 @@ def test_a_dead_cluster_leaves_and_the_others_keep_their_links(facts: dict[str, 
         for secret in (after[host].clustermesh, after[host].kvstoremesh):
             assert not [key for key in secret.keys if key.partition(".")[0] == leaving]
         assert f"remote-{leaving}" not in after[host].users.users
-    rest = plan_connect(mesh_of(*staying), {host: after[host] for host in staying}, PlanOptions(), NOW)
+    rest = plan_links(mesh_of(*staying), {host: after[host] for host in staying}, PlanOptions(), NOW)
     assert not [step for step in rest.steps if step.object.startswith("Secret")]  # what the others have among themselves is untouched
 
 
@@ -172,10 +172,10 @@ def test_a_dead_cluster_leaves_and_the_others_keep_their_links(facts: dict[str, 
 def test_a_member_that_does_not_answer_keeps_what_was_written_for_it(facts: dict[str, ClusterFacts], data: st.DataObject) -> None:
     clusters, start = _started(facts)
     mesh = mesh_of(*facts)
-    clusters.run(plan_connect(mesh, start, PlanOptions(), NOW))
+    clusters.run(plan_links(mesh, start, PlanOptions(), NOW))
     silent = data.draw(st.sampled_from(sorted(facts)))
     answering = {host: cluster for host, cluster in clusters.facts().items() if host != silent}
-    plan = plan_connect(mesh, answering, PlanOptions(), NOW)
+    plan = plan_links(mesh, answering, PlanOptions(), NOW)
     assert plan.empty, [step.to_dict() for step in plan.steps]
 
 
@@ -185,12 +185,12 @@ def test_two_meshes_that_share_a_cluster_do_not_touch_each_other(facts: dict[str
     third = cluster_facts("c9", version="1.18.11", endpoint_override="198.51.100.99:2379")
     clusters, start = _started({**facts, "c9": third})
     one, two = mesh_of(*facts), mesh_of("c1", "c9", name="other")
-    clusters.run(plan_connect(two, start, PlanOptions(), NOW))
+    clusters.run(plan_links(two, start, PlanOptions(), NOW))
     with_two = _comparable(clusters.facts())
-    clusters.run(plan_connect(one, clusters.facts(), PlanOptions(), NOW))
-    assert plan_connect(two, clusters.facts(), PlanOptions(), NOW).empty
+    clusters.run(plan_links(one, clusters.facts(), PlanOptions(), NOW))
+    assert plan_links(two, clusters.facts(), PlanOptions(), NOW).empty
     clusters.run(plan_disconnect(one, clusters.facts(), None))
-    assert plan_connect(two, clusters.facts(), PlanOptions(), NOW).empty
+    assert plan_links(two, clusters.facts(), PlanOptions(), NOW).empty
     assert _comparable(clusters.facts())["c9"] == with_two["c9"]
     clusters.run(plan_disconnect(two, clusters.facts(), None))
     assert _comparable(clusters.facts()) == _comparable(start)

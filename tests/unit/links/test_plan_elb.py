@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import api_body
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.fingerprint import facts_fingerprint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.load_balancer import (
@@ -24,6 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -111,7 +111,7 @@ def _service(clusters: SimulatedClusters, host: str) -> ServiceFacts:
 
 
 def _run(clusters: SimulatedClusters, mesh: Mesh) -> Plan:
-    plan = plan_connect(mesh, clusters.facts(), PlanOptions(), NOW)
+    plan = plan_links(mesh, clusters.facts(), PlanOptions(), NOW)
     assert not plan.blocked
     clusters.run(plan)
     return plan
@@ -126,7 +126,7 @@ def test_it_is_written_once_and_withdrawn_when_the_mesh_ends() -> None:
     assert _service(clusters, "c1").annotations == {"example.com/kept": "yes", ELB_ID: ELB}
     assert _service(clusters, "c1").annotation_managers[ELB_ID] == (OURS,)
     assert ELB_ID not in _service(clusters, "c2").annotations
-    assert plan_connect(mesh, clusters.facts(), PlanOptions(), NOW).empty
+    assert plan_links(mesh, clusters.facts(), PlanOptions(), NOW).empty
     clusters.run(plan_disconnect(mesh, clusters.facts(), None))
     assert _service(clusters, "c1") == before
 
@@ -154,7 +154,7 @@ def test_a_cluster_that_waits_for_its_load_balancer_does_not_keep_the_others_apa
     assert {(link.cluster, link.peer) for link in _run(clusters, mesh).links} >= {("c1", "c3"), ("c2", "c3")}
 
     clusters.change("c3", lambda c: replace(c, service=replace(_some(c.service), ingress_ips=())))
-    away = plan_connect(mesh, clusters.facts(), PlanOptions(), NOW)
+    away = plan_links(mesh, clusters.facts(), PlanOptions(), NOW)
     assert away.empty and away.problems == (), "an address that is away for a moment ends no link"
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users import edit_users, own_users
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, PeerSecretFacts, ServiceFacts
@@ -24,6 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.owner
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions, WriteUsers
 from tests.testing.facts_builders import NOW, apiserver_workload, cluster_facts, key_facts, mesh_of, peer_secret
+from tests.testing.link_plans import plan_links
 from tests.testing.properties import examples
 from tests.testing.simulated_apply import SimulatedClusters
 from tests.unit.links.test_plan_converges import any_meshes
@@ -60,7 +60,7 @@ class World:
         facts = self.clusters.facts(self.mesh)
         members = {host: facts[host] for host in self.mesh.clusters if host not in self.silent}
         self.left = {host: facts[host] for host in former_members(self.mesh, members) if host not in self.silent}
-        plan = plan_connect(self.mesh, members, PlanOptions(), NOW, former=self.left)
+        plan = plan_links(self.mesh, members, PlanOptions(), NOW, former=self.left)
         assert {step.cluster for step in plan.steps} <= {*members, *self.left}
         return plan
 
@@ -279,7 +279,7 @@ def _forgetful(clusters: SimulatedClusters, host: str) -> ClusterFacts:
 
 def _three() -> SimulatedClusters:
     clusters = SimulatedClusters({h: cluster_facts(h, version="1.20.0", auth_mode="cluster") for h in ("c1", "c2", "c3")}, NOW)
-    clusters.run(plan_connect(mesh_of("c1", "c2", "c3"), clusters.facts(), PlanOptions(), NOW))
+    clusters.run(plan_links(mesh_of("c1", "c2", "c3"), clusters.facts(), PlanOptions(), NOW))
     return clusters
 
 
@@ -299,5 +299,5 @@ def test_who_stays_may_log_in_also_where_the_memory_of_peers_was_lost() -> None:
 def test_a_cluster_that_is_not_asked_may_log_in_also_where_only_the_leases_know_it() -> None:
     clusters = _three()
     c1, c2 = _forgetful(clusters, "c1"), _forgetful(clusters, "c2")
-    plan = plan_connect(mesh_of("c1", "c2", "c3"), {"c1": c1, "c2": c2}, PlanOptions(), NOW)
+    plan = plan_links(mesh_of("c1", "c2", "c3"), {"c1": c1, "c2": c2}, PlanOptions(), NOW)
     assert _users_after(plan, "c1", c1) == {"remote-c2", "remote-c3"}

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.address_moves import (
     FIRST_HOLD,
     WINDOW,
@@ -24,11 +23,13 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.addre
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, HostAlias, ServiceFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_choices import Choices
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import decide_links
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import recorded_moves
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApplyHostAliases, Plan, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.properties import examples
 from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
@@ -46,7 +47,7 @@ def connected(version: str = OLD, *, readers: int = 2, place: str = ADDRESSES[0]
     facts = {name: cluster_facts(name, version=version, kvstoremesh=name != "c3") for name in names}
     clusters = SimulatedClusters({**facts, "c1": PLACES[place](facts["c1"])}, NOW)
     mesh = mesh_of(*names)
-    clusters.run(plan_connect(mesh, clusters.facts(), PlanOptions(), NOW))
+    clusters.run(plan_links(mesh, clusters.facts(), PlanOptions(), NOW))
     return mesh, clusters
 
 
@@ -85,9 +86,8 @@ def overridden(address: str) -> Callable[[ClusterFacts], ClusterFacts]:
 
 
 def plan_of(mesh: Mesh, clusters: SimulatedClusters, now: datetime, *, unproven: bool = False, follow: bool = False) -> Plan:
-    facts = clusters.facts()
-    choices = Choices(mesh, facts, now=now, unproven=frozenset({"c1"} if unproven else ()), follow=follow)
-    return plan_connect(mesh, facts, PlanOptions(), now, choices=choices)
+    policy = LinkPolicy(unproven=frozenset({"c1"} if unproven else ()), follow=follow)
+    return plan_links(mesh, clusters.facts(), PlanOptions(), now, policy=policy)
 
 
 def restarts(plan: Plan) -> list[str]:
@@ -165,7 +165,7 @@ def test_a_first_move_is_followed_at_once_and_a_second_one_after_half_an_hour() 
     clusters.change("c1", lambda cluster: at(cluster, ADDRESSES[2]))
     soon = NOW + FIRST_HOLD - timedelta(seconds=1)
     assert plan_of(mesh, clusters, soon).empty
-    endpoint = Choices(mesh, clusters.facts(), now=soon).endpoint_for(clusters.facts()["c2"], clusters.facts()["c1"])
+    endpoint = decide_links(mesh, clusters.facts(), LinkPolicy(), soon).dialled["c2"]["c1"]
     assert isinstance(endpoint, MeshEndpoint) and endpoint.held is not None
     assert (endpoint.ips, endpoint.held.addresses, endpoint.held.until) == ((ADDRESSES[1],), (ADDRESSES[2],), NOW + FIRST_HOLD)
     assert restarts(plan_of(mesh, clusters, soon, follow=True)) == ["c2", "c3"], "who accepts the finding does not wait"
@@ -196,14 +196,10 @@ def test_other_peers_are_written_while_one_is_held_back() -> None:
     plan = plan_of(mesh, clusters, NOW, unproven=True)
     assert plan.empty
     larger, facts = mesh_of("c1", "c2", "c3", "c4"), {**clusters.facts(), "c4": cluster_facts("c4", version=OLD)}
-    choices = Choices(larger, facts, now=NOW, unproven=frozenset({"c1"}))
-    written = {step.cluster: step.action for step in plan_connect(larger, facts, PlanOptions(), NOW, choices=choices).steps}
+    steps = plan_links(larger, facts, PlanOptions(), NOW, policy=LinkPolicy(unproven=frozenset({"c1"}))).steps
+    written = {step.cluster: step.action for step in steps}
     assert {"c2", "c3", "c4"} <= written.keys()
-    new = next(
-        action
-        for host, action in ((s.cluster, s.action) for s in plan_connect(larger, facts, PlanOptions(), NOW, choices=choices).steps)
-        if host == "c4" and isinstance(action, ApplyHostAliases)
-    )
+    new = next(action for host, action in ((s.cluster, s.action) for s in steps) if host == "c4" and isinstance(action, ApplyHostAliases))
     assert ADDRESSES[1] in new.aliases, "a reader that dials the peer for the first time has nothing to keep"
 
 
@@ -214,7 +210,7 @@ def test_the_record_goes_with_the_last_address() -> None:
     workload = clusters.facts()["c2"].apiserver
     assert workload is not None and recorded_moves(mesh.binding, workload) == {"c1": (NOW,)}
     smaller = mesh_of("c2", "c3")
-    clusters.run(plan_connect(smaller, clusters.facts(), PlanOptions(), NOW))
+    clusters.run(plan_links(smaller, clusters.facts(), PlanOptions(), NOW))
     workload = clusters.facts()["c2"].apiserver
     assert workload is not None and recorded_moves(smaller.binding, workload) == {}
 
@@ -268,5 +264,5 @@ def test_one_members_entries_do_not_decide_where_the_others_dial() -> None:
     facts: dict[str, ClusterFacts] = {"c1": cluster_facts("c1", version=OLD)}
     facts["c1"] = replace(facts["c1"], service=replace(SERVICE, ingress_hostnames=("lb.example.com",)))
     facts |= dialling("c2", "c1", ADDRESSES[0]) | dialling("c3", "c1", ADDRESSES[0], "2001:db8::1") | dialling("c4", "c1", "198.51.100.66")
-    endpoint = Choices(mesh_of(*facts), facts, now=NOW).endpoint(facts["c1"])
+    endpoint = decide_links(mesh_of(*facts), facts, LinkPolicy(), NOW).endpoints["c1"]
     assert isinstance(endpoint, MeshEndpoint) and endpoint.ips == (ADDRESSES[0], "2001:db8::1")

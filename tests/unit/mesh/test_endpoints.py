@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoint_names import MemberNames
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import (
     EndpointProblem,
     InUse,
@@ -21,6 +22,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpo
     split_host_port,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, ServiceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_addresses import choose_node_ips
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.rows import in_one_test
@@ -54,7 +56,7 @@ def test_a_load_balancer_name_is_kept_when_the_certificate_covers_it() -> None:
 
 def test_a_load_balancer_name_that_the_certificate_lacks_is_dialled_by_its_looked_up_addresses() -> None:
     facts = _balancer(ingress_hostnames=("lb.example.com",))
-    assert endpoint_of(facts, resolved={"lb.example.com": ("192.0.2.9",)}) == MeshEndpoint(
+    assert endpoint_of(facts, LinkPolicy(resolved={"lb.example.com": ("192.0.2.9",)})) == MeshEndpoint(
         hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9",)
     )
 
@@ -116,7 +118,7 @@ def test_a_headless_service_has_no_address() -> None:
 def test_a_node_port_is_dialled_on_three_ready_nodes_by_the_kind_of_address_that_the_user_chose() -> None:
     nodes = tuple(_node(f"n{i}", f"172.16.0.{i}", ready=i != 2) for i in range(1, 6))
     facts = replace(cluster_facts("c2", service="NodePort"), nodes=nodes)
-    inside, outside = endpoint_of(facts), endpoint_of(facts, node_addresses="ExternalIP")
+    inside, outside = endpoint_of(facts), endpoint_of(facts, LinkPolicy(node_addresses="ExternalIP"))
     assert inside == MeshEndpoint(hostname="c2.mesh.cilium.io", port=32002, ips=("172.16.0.1", "172.16.0.3", "172.16.0.4"))
     assert isinstance(outside, MeshEndpoint) and outside.ips == ("203.0.113.1", "203.0.113.3", "203.0.113.4")
 
@@ -156,36 +158,37 @@ def test_several_answers_are_all_used_and_their_order_means_nothing() -> None:
     facts = _balancer(ingress_hostnames=("a.example.com", "b.example.com"))
     answers = {"a.example.com": ("192.0.2.30", "192.0.2.4"), "b.example.com": ("2001:db8::4", "192.0.2.4")}
     turned = {name: ips[::-1] for name, ips in reversed(answers.items())}
-    found = endpoint_of(facts, resolved=answers)
+    found = endpoint_of(facts, LinkPolicy(resolved=answers))
     assert found == MeshEndpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.4", "192.0.2.30", "2001:db8::4"))
-    assert endpoint_of(_balancer(ingress_hostnames=("b.example.com", "a.example.com")), resolved=turned) == found
+    assert endpoint_of(_balancer(ingress_hostnames=("b.example.com", "a.example.com")), LinkPolicy(resolved=turned)) == found
 
 
 def test_of_several_names_the_one_that_the_certificate_covers_is_dialled() -> None:
     facts = _names(_balancer(ingress_hostnames=("a.example.com", "b.example.com")), "*.mesh.cilium.io", "b.example.com")
-    assert endpoint_of(facts, resolved={"a.example.com": ("192.0.2.9",)}) == MeshEndpoint(hostname="b.example.com", port=2379)
+    assert endpoint_of(facts, LinkPolicy(resolved={"a.example.com": ("192.0.2.9",)})) == MeshEndpoint(hostname="b.example.com", port=2379)
 
 
 @pytest.mark.parametrize("override", ["", "lb.example.com:2379"])
 def test_a_name_that_is_not_found_any_more_leaves_the_addresses_in_use(override: str) -> None:
     facts = replace(_balancer(ingress_hostnames=("lb.example.com",)), endpoint_override=override)
-    found = endpoint_of(facts, in_use=lambda: InUse(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9", "192.0.2.8")))
+    found = endpoint_of(facts, in_use=InUse(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9", "192.0.2.8")))
     assert isinstance(found, MeshEndpoint)
     assert (found.hostname, found.ips) == ("c2.mesh.cilium.io", ("192.0.2.8", "192.0.2.9"))
     assert "lb.example.com" in found.kept
-    assert isinstance(endpoint_of(facts, in_use=lambda: InUse(hostname="lb.example.com", port=2379)), EndpointProblem)
+    assert isinstance(endpoint_of(facts, in_use=InUse(hostname="lb.example.com", port=2379)), EndpointProblem)
 
 
 def test_a_reserved_load_balancer_that_loses_its_address_leaves_what_is_in_use() -> None:
     facts = _names(replace(_balancer(), elb_id="41fae315-2964-49c4-afde-bc6d358cd031"), "*.mesh.cilium.io", "lb.example.com")
     waiting = endpoint_of(facts)
     assert isinstance(waiting, EndpointProblem) and waiting.pending
-    kept = endpoint_of(facts, in_use=lambda: InUse(hostname="lb.example.com", port=2380))
+    kept = endpoint_of(facts, in_use=InUse(hostname="lb.example.com", port=2380))
     assert isinstance(kept, MeshEndpoint) and kept.url == "https://lb.example.com:2380" and kept.kept
+    names = MemberNames(aliases={C1: frozenset({"c1"})})
     for hostname in ("c2.mesh.cilium.io", C1, "kubernetes.default.svc", "api.example.com", "127.0.0.1"):
-        found = endpoint_of(facts, in_use=lambda: InUse(hostname=hostname, port=2379), aliased=lambda name: name == C1)  # noqa: B023 it is called within this turn of the loop
+        found = endpoint_of(facts, in_use=InUse(hostname=hostname, port=2379), names=names)
         assert isinstance(found, EndpointProblem), hostname
-    nobody = endpoint_of(_balancer(), in_use=lambda: InUse(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9",)))
+    nobody = endpoint_of(_balancer(), in_use=InUse(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9",)))
     assert isinstance(nobody, EndpointProblem) and not nobody.pending
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.etcd_config import peer_config
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, ServiceFacts
@@ -18,11 +17,13 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ip_fa
     limit_to_families,
     possible_families,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_choices import Choices
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import decide_links
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust_mode import TrustMode
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import CiliumVersion
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApplyHostAliases, ApplySecret, Literal, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.rows import in_one_test
 
 V4, V6, BOTH = frozenset({4}), frozenset({6}), frozenset({4, 6})
@@ -87,8 +88,7 @@ def dual_mesh(version: str) -> dict[str, ClusterFacts]:
 
 def test_every_reader_of_a_dual_stack_peer_gets_what_it_can_dial() -> None:
     facts = dual_mesh("1.20.0")
-    choices = Choices(mesh_of(*facts), facts, now=NOW)
-    given = {local.host: choices.endpoint_for(local, facts["c2"]) for local in facts.values()}
+    given = {host: peers["c2"] for host, peers in decide_links(mesh_of(*facts), facts, LinkPolicy(), NOW).dialled.items()}
     assert {host: endpoint.ips for host, endpoint in given.items() if isinstance(endpoint, MeshEndpoint)} == {
         "c1": ("192.0.2.2",),
         "c2": ("192.0.2.2", "2001:db8::2"),
@@ -99,7 +99,7 @@ def test_every_reader_of_a_dual_stack_peer_gets_what_it_can_dial() -> None:
 @pytest.mark.parametrize("version", ["1.18.11", "1.20.0"])
 def test_the_plan_writes_ipv6_where_that_is_what_can_be_dialled(version: str) -> None:
     facts = dual_mesh(version)
-    plan = plan_connect(mesh_of(*facts), facts, PlanOptions(), NOW)
+    plan = plan_links(mesh_of(*facts), facts, PlanOptions(), NOW)
     actions = [step.action for step in plan.steps if step.cluster == "c3"]
     aliases = [action.aliases for action in actions if isinstance(action, ApplyHostAliases)]
     texts = [a.data["c2"] for a in actions if isinstance(a, ApplySecret) and a.name == "cilium-kvstoremesh"]

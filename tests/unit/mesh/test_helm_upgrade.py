@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, RemoteUsersFacts, WriterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.helm_upgrade import helm_upgrade
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions, Step, WriteUsers
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, key_facts, mesh_of, peer_secret
+from tests.testing.link_plans import plan_links
 from tests.testing.simulated_apply import SimulatedClusters
 
 OURS = mesh_of("c1", "c2").binding.manager
@@ -72,7 +72,7 @@ def users_write(plan: Plan) -> tuple[Step, WriteUsers]:
 def test_connect_makes_the_users_where_the_pod_waits_for_them_in_a_form_that_helm_takes_over() -> None:
     facts = {"c1": waiting(), "c2": cluster_facts("c2", version="1.20.2", auth_mode="legacy")}
     mesh = mesh_of("c1", "c2")
-    step, action = users_write(plan_connect(mesh, facts, PlanOptions(), NOW))
+    step, action = users_write(plan_links(mesh, facts, PlanOptions(), NOW))
 
     assert (step.cluster, step.verb, step.wave) == ("c1", "create", 1)
     assert action.labels["app.kubernetes.io/managed-by"] == "Helm"
@@ -81,11 +81,11 @@ def test_connect_makes_the_users_where_the_pod_waits_for_them_in_a_form_that_hel
     assert "name: remote-c2" in action.text
 
     clusters = SimulatedClusters(facts, NOW)
-    clusters.run(plan_connect(mesh, clusters.facts(), PlanOptions(), NOW))
+    clusters.run(plan_links(mesh, clusters.facts(), PlanOptions(), NOW))
     after = clusters.facts()
     codes = {found.code for found in run_checks(context_of(*after.values())) if found.cluster == "c1"}
     assert not codes & {"CM-USER-01", "CM-OWN-01", "CM-OWN-04"}, "the marks alone make it no object of Helm's"
-    assert plan_connect(mesh, after, PlanOptions(), NOW).empty
+    assert plan_links(mesh, after, PlanOptions(), NOW).empty
     clusters.run(plan_disconnect(mesh, after, None))
     left = clusters.facts()["c1"].users
     assert left.present and left.users == {} and not [key for key in left.annotations if key.startswith("users.")]
@@ -93,7 +93,7 @@ def test_connect_makes_the_users_where_the_pod_waits_for_them_in_a_form_that_hel
 
 def test_without_a_release_of_helm_the_users_carry_our_marks_alone() -> None:
     facts = {"c1": replace(waiting(), config_annotations={}), "c2": cluster_facts("c2", version="1.20.2", auth_mode="legacy")}
-    plan = plan_connect(mesh_of("c1", "c2"), facts, PlanOptions(), NOW)
+    plan = plan_links(mesh_of("c1", "c2"), facts, PlanOptions(), NOW)
     _step, action = users_write(plan)
 
     assert action.labels["app.kubernetes.io/managed-by"] == "cilium-mesh.edge-portal.eu" and dict(action.marks) == {}

@@ -19,7 +19,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.secr
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.peer_keys import MINTED_CERTIFICATE_SIZE, MINTED_KEY_SIZE
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK, Roll, RollStage, shared_trust, write_roll
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
@@ -37,6 +36,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ce
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApplySecret, Literal, Plan, PlanOptions, Step
 from tests.testing.facts_builders import cluster_facts, context_of, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.made_certificates import NOW, Made, make
 
 SERVER, REMOTE, CA = "clustermesh-apiserver-server-cert", "clustermesh-apiserver-remote-cert", "cilium-ca"
@@ -100,7 +100,7 @@ def written(plan: Plan, store: SecretStore) -> Mapping[str, bytes]:
 
 
 def planned(facts: ClusterFacts) -> Plan:
-    return plan_connect(MESH, {"c1": cluster_facts("c1", version="1.20.0"), "c2": facts}, PlanOptions(), NOW)
+    return plan_links(MESH, {"c1": cluster_facts("c1", version="1.20.0"), "c2": facts}, PlanOptions(), NOW)
 
 
 PIECES = st.one_of(
@@ -208,5 +208,5 @@ def test_a_minted_certificate_and_its_key_are_no_larger_than_planned(bits: int) 
 def test_the_secret_of_255_clusters_with_a_ca_each_is_small_enough() -> None:
     hosts = [f"c{number}" for number in range(1, 256)]
     mesh = mesh_of(*hosts, topology=Topology(mode=Mode.HUB_AND_SPOKE, hubs=("c1",)))
-    plan = plan_connect(mesh, {host: cluster_facts(host, version="1.20.0") for host in hosts}, PlanOptions(), NOW)
+    plan = plan_links(mesh, {host: cluster_facts(host, version="1.20.0") for host in hosts}, PlanOptions(), NOW)
     assert not plan.blocked and len(plan.links) == 2 * 254

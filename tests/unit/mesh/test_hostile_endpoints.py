@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoint_addresses import (
     MOST_ADDRESSES,
     is_ip,
@@ -24,6 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpo
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoint_names import is_inner_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint, endpoint_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, HostAlias, NodeFacts, ServiceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import (
     ApplyHostAliases,
     ApplySecret,
@@ -32,6 +32,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps
     PlanOptions,
 )
 from tests.testing.facts_builders import NOW, agent_workload, apiserver_workload, cluster_facts, context_of, key_facts, mesh_of, peer_secret
+from tests.testing.link_plans import plan_links
 from tests.testing.properties import examples
 
 MESH = mesh_of("c1", "c2", "c3")
@@ -100,7 +101,7 @@ def forged(facts: ClusterFacts, peer: str, name: str, ip: str) -> ClusterFacts:
 
 
 def planned(facts: Mapping[str, ClusterFacts], resolved: Mapping[str, tuple[str, ...]]) -> Plan:
-    return plan_connect(MESH, facts, PlanOptions(resolved=resolved), NOW)
+    return plan_links(MESH, facts, PlanOptions(), NOW, policy=LinkPolicy(resolved=resolved))
 
 
 def written(plan: Plan, cluster: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -194,7 +195,7 @@ def test_a_listed_domain_gives_a_name_unless_another_member_has_it_or_dials_it()
     named = replace(free, service=ServiceFacts(type="LoadBalancer", ingress_hostnames=("api.example.com",)))
     expected = {"free": "api.example.com"} | dict.fromkeys(("at_the_name", "dialling", "named"), "api.mesh.cilium.io")
     for case, other in (("free", free), ("at_the_name", at_the_name), ("dialling", dialling), ("named", named)):
-        endpoint = context_of(other, cluster_facts("c2"), facts).choices.endpoint(facts)
+        endpoint = context_of(other, cluster_facts("c2"), facts).decisions.endpoints["c3"]
         assert isinstance(endpoint, MeshEndpoint) and endpoint.hostname == expected[case], case
 
 

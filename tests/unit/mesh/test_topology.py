@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
 from tests.testing.lines_run import lines_run
+from tests.testing.link_plans import plan_links
 
 HOSTS = ("c1", "c2", "c3", "c4")
 
@@ -121,7 +121,7 @@ def test_clusters_without_a_common_peer_may_have_one_id_and_one_name_and_the_sam
     c4 = cluster_facts("c4", config={"cluster-id": "1", "cluster-name": "c1", "cluster-pool-ipv4-cidr": "10.1.0.0/16"}, nodes=c1.nodes)
     apart = pairs("12", "34")
     assert not blocking(apart, c1, c2, c3, c4)
-    plan = plan_connect(apart, {c.host: c for c in (c1, c2, c3, c4)}, PlanOptions(), NOW)
+    plan = plan_links(apart, {c.host: c for c in (c1, c2, c3, c4)}, PlanOptions(), NOW)
     assert not plan.blocked and len(plan.links) == 4
     assert {"CM-ID-04", "CM-ID-05", "CM-CIDR-01", "CM-CIDR-02", "CM-NODE-01"} <= blocking(pairs("12", "23", "34", "14"), c1, c2, c3, c4)
 

@@ -19,7 +19,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.diall
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ProbeResult, ServiceFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_choices import Choices
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import Move, decide_links
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import describe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.tls_probe import (
     TlsTarget,
@@ -244,8 +245,8 @@ def probed(
         secrets = SecretStore()
         for host in facts:
             secrets.put(host, "clustermesh-apiserver-server-cert", "ca.crt", CA.pem)
-    choices = Choices(mesh_of(*facts), facts, now=NOW, resolved=resolved)
-    return list(probe_endpoints(facts, choices, secrets, resolved=resolved, timeout=2))
+    endpoints = decide_links(mesh_of(*facts), facts, LinkPolicy(resolved=resolved or {}), NOW).endpoints
+    return list(probe_endpoints(facts, endpoints, secrets, resolved=resolved, timeout=2))
 
 
 def test_every_address_of_every_cluster_is_asked_in_order(tmp_path: Path) -> None:
@@ -324,7 +325,7 @@ def test_new_addresses_are_unproven_where_another_server_is_or_nothing_while_tho
         endpoint = MeshEndpoint(hostname=NAME, port=port or 1, ips=("127.0.0.1",))
         secrets = SecretStore()
         secrets.put("c2", "clustermesh-apiserver-server-cert", "ca.crt", CA.pem)
-        found = unproven_moves({"c2": (endpoint, replace(endpoint, ips=("127.0.0.2",)))}, {"c2": cluster}, secrets)
+        found = unproven_moves({"c2": Move(endpoint, replace(endpoint, ips=("127.0.0.2",)))}, {"c2": cluster}, secrets)
     assert found == ({"c2"} if unproven else set())
 
 

@@ -126,8 +126,8 @@ def test_a_returning_cluster_that_differs_from_its_tombstone_keeps_the_others_fr
 
 def test_a_finding_about_others_still_blocks_all() -> None:
     context = world(cluster_facts(BAD, config={"cluster-name": "c1"}))
-    broken = replace(context, facts={**context.facts, "c2": keeping(cluster_facts("c2", config={"identity-allocation-mode": "no"}))})
-    made = judged(broken)
+    facts = {**context.facts, "c2": keeping(cluster_facts("c2", config={"identity-allocation-mode": "no"}))}
+    made = judged(replace(context, decisions=context.decisions.with_facts(facts)))
     assert made.plan is None and made.excluded == ()
     assert {"c2", BAD} <= {finding.cluster for finding in made.findings if finding.blocks}
 

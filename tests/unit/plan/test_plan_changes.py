@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.fingerprint import facts_fingerprint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, HostAlias, RegistryFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.compare import SECTIONS, plan_changes
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.stored import options_data, stored_plan
 from tests.testing.facts_builders import NOW, apiserver_workload, cluster_facts, key_facts, mesh_of, peer_secret
+from tests.testing.link_plans import plan_links
 from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
@@ -40,7 +40,7 @@ def facts_of(*hosts: str, version: str = "1.20.0") -> dict[str, ClusterFacts]:
 
 
 def planned(facts: Mapping[str, ClusterFacts]) -> Plan:
-    return replace(plan_connect(mesh_of(*facts), facts, PlanOptions(), NOW), options=OPTIONS)
+    return replace(plan_links(mesh_of(*facts), facts, PlanOptions(), NOW), options=OPTIONS)
 
 
 def changes(before: Mapping[str, ClusterFacts], after: Mapping[str, ClusterFacts]) -> list[str]:
@@ -127,9 +127,9 @@ def test_a_plan_that_was_applied_already_has_steps_that_are_gone() -> None:
 def test_a_certificate_that_came_due_is_a_decision_of_time() -> None:
     mesh, options = mesh_of("c1", "c2"), PlanOptions(certificate_days=90)
     clusters = SimulatedClusters(facts_of("c1", "c2"), NOW)
-    clusters.run(plan_connect(mesh, clusters.facts(mesh), options, NOW))
+    clusters.run(plan_links(mesh, clusters.facts(mesh), options, NOW))
     early, late = (
-        replace(plan_connect(mesh, clusters.facts(mesh), options, NOW + timedelta(days=days)), options=OPTIONS) for days in (59, 61)
+        replace(plan_links(mesh, clusters.facts(mesh), options, NOW + timedelta(days=days)), options=OPTIONS) for days in (59, 61)
     )
     assert early.empty and not late.empty
     assert early.relied_on == late.relied_on

@@ -13,8 +13,9 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.signing import CA_DAYS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import RollStage
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import ADDRESS_CHOICES, LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust_mode import AUTO, MODES, TRUST_CHOICES
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ADDRESS_CHOICES, PlanOptions
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.link_proof import PROOF_CHOICES
 from tests.collection_path import CHECKOUT
 from tests.testing.options import OWN, generators, modules, playbook_variables, playbooks, role_options, roles, used_by
@@ -43,7 +44,7 @@ def test_defaults_of_the_documentation_are_those_of_the_engine() -> None:
     connect, ca = modules()["mesh_connect"], modules()["mesh_ca"]
     assert ca["ca_days"]["default"] == CA_DAYS
     for name in ("certificate_days", "renew_before_days", "trust", "node_addresses", "repair"):
-        assert connect[name]["default"] == getattr(PlanOptions(), name), name
+        assert connect[name]["default"] == {**vars(PlanOptions()), **vars(LinkPolicy())}[name], name
 
 
 def test_every_trust_mode_is_reported_with_its_meaning() -> None:

@@ -17,7 +17,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.quorum import Copy, NotRecorded, record, recording
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import Registry
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ObserveFailure
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.lost_peer import Seconds, delays, kept_for
@@ -36,6 +35,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.s
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.rehearsal_lines import rehearsal_lines
 from tests.testing.exposure_world import cluster, clusters, desired, item, run
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.link_plans import plan_links
 from tests.testing.rows import in_one_test
 from tests.testing.traffic_builders import scene, service, slice_facts, traffic
 
@@ -275,12 +275,12 @@ def test_an_approved_plan_does_not_apply_once_a_member_that_it_relies_on_is_gone
     """By the hash that the planner then makes, for each member of a mesh that is not connected yet."""
     facts = {host: cluster_facts(host, version="1.20.2") for host in ("c1", "c2", "c3")}
     mesh = mesh_of("c1", "c2", "c3")
-    approved = plan_connect(mesh, facts, PlanOptions(), NOW)
+    approved = plan_links(mesh, facts, PlanOptions(), NOW)
     waiting = WaitingPlan(approved.hash, len(approved.steps), frozenset(approved.relied_on) | {step.cluster for step in approved.steps})
     for lost in mesh.clusters:
         assert [stall.harm for stall in replace(NOTHING, waiting=waiting).stalls(gone(lost))] == [Harm.APPROVAL]
         left = {host: entry for host, entry in facts.items() if host != lost}
-        assert plan_connect(mesh, left, PlanOptions(), NOW).hash != approved.hash
+        assert plan_links(mesh, left, PlanOptions(), NOW).hash != approved.hash
 
 
 def test_inputs_about_what_waits_come_from_the_facts() -> None:

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.plan import plan_json, plan_markdown, plan_rows, plan_text
 from tests.testing.facts_builders import NOW, agent_workload, cluster_facts, mesh_of
+from tests.testing.link_plans import plan_links
 
 
 def plan_of(version: str, hosts: int = 2, **overrides: Any) -> dict[str, Any]:
     names = [f"c{n}" for n in range(1, hosts + 1)]
     facts = {name: cluster_facts(name, version=version, **overrides) for name in names}
-    return plan_connect(mesh_of(*names), facts, PlanOptions(), NOW).to_dict()
+    return plan_links(mesh_of(*names), facts, PlanOptions(), NOW).to_dict()
 
 
 def test_every_step_stands_in_the_text_with_its_reason_and_each_undo_once() -> None:
@@ -101,7 +101,7 @@ def test_no_text_of_a_cluster_becomes_markup_or_another_line() -> None:
 def test_the_hash_covers_options_and_is_the_same_in_any_order_of_a_section() -> None:
     names = ("c1", "c2")
     facts = {name: cluster_facts(name, version="1.20.0") for name in names}
-    plan = plan_connect(mesh_of(*names), facts, PlanOptions(), NOW)
+    plan = plan_links(mesh_of(*names), facts, PlanOptions(), NOW)
     same = replace(plan, relied_on={host: dict(reversed(list(plan.relied_on[host].items()))) for host in reversed(names)})
     assert same.hash == plan.hash
     assert replace(plan, options={"trust": "minted"}).hash != plan.hash

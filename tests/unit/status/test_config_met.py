@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, Unread
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.config_met import config_conditions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import build_status
-from tests.testing.facts_builders import NOW, cluster_facts, failure
+from tests.testing.facts_builders import NOW, cluster_facts, context_of, failure
 
 HOSTS = ("c1", "c2")
 FORBIDDEN = Unread(what="parts", message="RBAC forbids to list deployments (403).", remedy="Grant it.")
@@ -96,6 +95,6 @@ def test_it_agrees_with_the_findings(asked: dict[str, Any], services: list[str])
     facts = {host: cluster_facts(host, service=service) for host, service in zip(HOSTS, services, strict=True)}
     wanted = mesh(**asked)
     found = config_conditions(wanted, facts)
-    codes = {row.code for row in run_checks(CheckContext(mesh=wanted, facts=facts, failures={}, now=NOW), "verify")}
+    codes = {row.code for row in run_checks(context_of(*facts.values(), mesh=wanted), "verify")}
     assert bool(found) == any(value is not None for value in asked.values())
     assert ("CM-CFG-02" in codes) == (bool(found) and found[0]["status"] == "False")

@@ -70,7 +70,7 @@ def plan_nothing(_facts: Mapping[str, ClusterFacts]) -> tuple[tuple[Finding, ...
 def plan_connect(there: Scene) -> Any:
     """What connect finds and plans, by the functions of its run."""
     context, options = context_of(*there.facts.values(), mesh=there.mesh), ConnectOptions()
-    return lambda facts: judge_and_plan(replace(context, facts=facts), options)
+    return lambda facts: judge_and_plan(replace(context, decisions=context.decisions.with_facts(facts)), options)
 
 
 def report(there: Scene, target: str = "", plan_of: Any = plan_nothing, values: Mapping[str, Any] | None = None) -> UpgradeReport:

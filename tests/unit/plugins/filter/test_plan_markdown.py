@@ -11,9 +11,9 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.plan_markdown import FilterModule
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.link_plans import plan_links
 
 filter_plan = FilterModule().filters()["plan_markdown"]
 
@@ -24,7 +24,7 @@ def steps_in(text: str) -> list[tuple[str, ...]]:
 
 
 def test_a_plan_and_a_mesh_result_render_the_same_steps() -> None:
-    plan = plan_connect(mesh_of("c1", "c2"), {h: cluster_facts(h) for h in ("c1", "c2")}, PlanOptions(), NOW).to_dict()
+    plan = plan_links(mesh_of("c1", "c2"), {h: cluster_facts(h) for h in ("c1", "c2")}, PlanOptions(), NOW).to_dict()
     whole = filter_plan(plan, title="Berlin")
     published = filter_plan({"plan": {"hash": plan["hash"], "steps": plan["steps"]}})  # what mesh_result holds
     wanted = [(str(step["wave"]), step["cluster"], step["verb"]) for step in plan["steps"]]

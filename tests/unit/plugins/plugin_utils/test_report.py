@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.connect import disconnected_sentence
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import failure_findings
@@ -26,6 +25,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.report imp
     status_lines,
 )
 from tests.testing.facts_builders import NOW, cluster_facts, failure, link_facts, mesh_of, not_ready, reader_facts
+from tests.testing.link_plans import plan_links
 from tests.testing.texts import mentions
 
 C1, C2 = cluster_facts("c1", version="1.20.0"), cluster_facts("c2", version="1.20.0")
@@ -86,7 +86,7 @@ def test_text_of_others_cannot_drive_the_terminal_or_forge_lines() -> None:
 
 
 def test_a_plan_names_links_and_steps_in_order_and_each_disruption_once() -> None:
-    plan = plan_connect(MESH, FACTS, PlanOptions(), NOW).to_dict()
+    plan = plan_links(MESH, FACTS, PlanOptions(), NOW).to_dict()
     lines = texts(plan_lines(plan))
     assert mentions(lines[0], f"{len(plan['steps'])} steps", plan["hash"][:12])
     assert any(mentions(line, "c1 -> c2", "https://c2.mesh.cilium.io:2379", "minted") for line in lines)
@@ -189,7 +189,7 @@ def test_the_links_that_are_furthest_behind_come_first() -> None:
 
 def test_of_many_steps_those_alike_share_a_line() -> None:
     facts = {f"c{n}": cluster_facts(f"c{n}") for n in range(1, 51)}
-    plan = plan_connect(mesh_of(*facts), facts, PlanOptions(), NOW).to_dict()
+    plan = plan_links(mesh_of(*facts), facts, PlanOptions(), NOW).to_dict()
     lines = texts(plan_lines(plan))
     assert len(plan["steps"]) > 100 and len(lines) < 60
     leases, *agents = [line for line in lines if " more  create  " in line or "Secret kube-system/cilium-clustermesh" in line]
