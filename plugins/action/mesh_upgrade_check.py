@@ -41,7 +41,7 @@ class ActionModule(MeshAction):
         options, values = ConnectOptions(), values_of(plain(call.params["values"]))
         with call.run(mesh).observe(PARALLEL) as observation:
             scene = observe_scene(observation, mesh, (ItemKind.INTENT,), now=call.now, parallel=PARALLEL)
-            context = context_of(observation, mesh, options, call.now)
+            context = context_of(call.ports, observation, mesh, options, call.now)
 
             def plan_of(facts: Mapping[str, ClusterFacts]) -> tuple[tuple[Finding, ...], Plan | None]:
                 return judge_and_plan(replace(context, decisions=context.decisions.with_facts(facts)), options)

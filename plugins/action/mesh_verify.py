@@ -77,7 +77,9 @@ class ActionModule(MeshAction):
         with call.ports.observe(
             call.play.access(participating_members(call.play, mesh)), parallel=PARALLEL, registry=registry
         ) as observation:
-            context = _with_probes(context_of(observation, mesh, ConnectOptions.of(call.params), call.now), observation, call.params)
+            context = _with_probes(
+                context_of(call.ports, observation, mesh, ConnectOptions.of(call.params), call.now), observation, call.params
+            )
             if purpose == "connect":
                 context = replace(context, sizes=sizes_of(observation))
             if _reads_peer_records(call.params):

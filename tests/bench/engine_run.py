@@ -27,6 +27,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import observe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.judgement import context_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import real_ports
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.lab.addresses import NETWORK
 
@@ -60,7 +61,7 @@ def connect(inventory: Mapping[str, Mapping[str, str]], binding: str) -> dict[st
         observation = observe(accesses, registry=registry_name(mesh.binding))
     with observation:
         with phases.measured("checks"):
-            context = context_of(observation, mesh, ConnectOptions(), now)
+            context = context_of(real_ports(), observation, mesh, ConnectOptions(), now)
             findings = run_checks(context, "connect")
         _refuse(findings)
         with phases.measured("plan"):

@@ -194,7 +194,7 @@ class Roll:
             return None
         mesh, ports = self.run.mesh, self.run.ports
         now = self.run.now if self.run.check_mode else ports.now()
-        findings, connect = judge_and_plan(context_of(observation, mesh, without_own_codes(self.options), now), self.options)
+        findings, connect = judge_and_plan(context_of(ports, observation, mesh, without_own_codes(self.options), now), self.options)
         self.recorder.note(findings=findings)
         if connect is None:
             self._refuse(findings)

@@ -185,7 +185,7 @@ def decide(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, ob
     """
     if options.purpose == "connect" or leaving is None:
         observe_former(run.ports, run.who, run.mesh, observation, parallel=options.parallel, reads_lock=run.reads_lock)
-    context = context_of(observation, run.mesh, options, run.now)
+    context = context_of(run.ports, observation, run.mesh, options, run.now)
     plan: Plan | None
     excluded: tuple[str, ...] = ()
     adoption = _adoption(run, observation) if options.purpose == "connect" else None

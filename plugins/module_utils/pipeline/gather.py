@@ -119,7 +119,7 @@ def _cluster_documents(facts: ClusterFacts, extras: Extras) -> list[Document]:
 
 def _judge(run: Run, observation: Observation) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     options = ConnectOptions()
-    findings, plan = judge_and_plan(context_of(observation, run.mesh, options, run.now), options, "verify")
+    findings, plan = judge_and_plan(context_of(run.ports, observation, run.mesh, options, run.now), options, "verify")
     kept = {key: value for key, value in plan.to_dict().items() if key != "reliedOn"} if plan is not None else None
     return [finding.to_dict() for finding in findings], kept
 

@@ -4,15 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Literal
 
-from ..base.dialling import Dialler, DialRule, NotDialled, parsed_address
-from ..base.dialling import resolve as resolve_name
 from ..base.errors import InvalidInput
 from ..checks import run_checks
 from ..checks.context import HELD, CheckContext
@@ -21,18 +17,15 @@ from ..checks.registry import registered
 from ..findings.catalogue import CATALOGUE
 from ..findings.finding import Finding, ordered
 from ..links.connect import plan_connect
-from ..mesh.endpoint_names import is_dns_name
-from ..mesh.endpoints import load_balancer_names, split_host_port
-from ..mesh.facts import ClusterFacts
 from ..mesh.link_decisions import decide_links
 from ..mesh.link_policy import LinkPolicy
 from ..mesh.model import Mesh
 from ..mesh.tolerance import tolerated_failures
 from ..mesh.waivers import WaiverKind
 from ..observe import Observation
-from ..observe.tls_probe import unproven_moves
 from ..plan.steps import Plan, PlanOptions
-from .options import PARALLEL, ConnectOptions
+from .options import ConnectOptions
+from .ports import Ports
 
 _DEFAULT: Final = ConnectOptions()
 
@@ -93,7 +86,7 @@ def options_for(mesh: Mesh, options: ConnectOptions, now: datetime) -> ConnectOp
     )
 
 
-def context_of(observation: Observation, mesh: Mesh, given: ConnectOptions, now: datetime) -> CheckContext:
+def context_of(ports: Ports, observation: Observation, mesh: Mesh, given: ConnectOptions, now: datetime) -> CheckContext:
     """Return the context of the checks. The planner uses the same cluster names and decisions about links.
 
     :raises InvalidInput: when an option is not valid.
@@ -105,11 +98,11 @@ def context_of(observation: Observation, mesh: Mesh, given: ConnectOptions, now:
         node_addresses=options.node_addresses,
         repair=options.repair,
         follow=HELD in accept,
-        resolved=resolve(observation.facts.values()),
+        resolved=ports.resolve_names(observation.facts.values()),
     )
     decisions = decide_links(mesh, observation.facts, policy, now)
     if moved := decisions.moved:
-        decisions = decisions.with_unproven(unproven_moves(moved, observation.facts, observation.secrets))
+        decisions = decisions.with_unproven(ports.unproven_moves(moved, observation.facts, observation.secrets))
     return CheckContext(
         decisions=decisions,
         failures=observation.failures,
@@ -165,42 +158,3 @@ def judge_without_offenders(context: CheckContext, chosen: ConnectOptions) -> Ju
         return Judgement(findings=findings, plan=None)
     about = (f for f in findings if f not in others and not excluded.isdisjoint((f.cluster, f.peer, *f.others)))
     return Judgement(findings=ordered((*about, *others)), plan=plan, excluded=tuple(h for h in context.mesh.clusters if h in excluded))
-
-
-def resolve(clusters: Iterable[ClusterFacts]) -> dict[str, tuple[str, ...]]:
-    """Resolve the DNS names of mesh endpoints on the controller; DNS name -> addresses. A name that does not resolve is left out.
-
-    So is one that a cluster with denied ranges must not dial: its owner would read the addresses of internal names in its own cluster.
-    """
-    rules: dict[str, list[DialRule]] = {}
-    for facts in clusters:
-        for name in _endpoint_names(facts):
-            rules.setdefault(name, []).append(DialRule(denied=facts.denied_networks, allowed=facts.endpoint_networks))
-    with ThreadPoolExecutor(max_workers=PARALLEL) as pool:
-        found = dict(zip(rules, pool.map(lambda name: _resolved(name, rules[name]), rules), strict=True))
-    return {name: addresses for name, addresses in found.items() if addresses}
-
-
-def _endpoint_names(facts: ClusterFacts) -> list[str]:
-    override = split_host_port(facts.endpoint_override) if facts.endpoint_override else None
-    if override is not None:
-        named: tuple[str, ...] = (override[0],)
-    elif facts.service is None or facts.service.type != "LoadBalancer" or facts.service.ingress_ips:
-        named = ()
-    else:
-        named = load_balancer_names(facts)
-    return [name for name in named if is_dns_name(name)]
-
-
-def _resolved(name: str, rules: Sequence[DialRule]) -> tuple[str, ...]:
-    """Return the addresses of a name; () if there are none, or a rule refuses the name."""
-    try:
-        answer = resolve_name(name)
-    except (OSError, ValueError):
-        return ()
-    addresses = {text for text in answer if parsed_address(text) is not None}
-    with suppress(NotDialled):
-        for rule in filter(None, rules):
-            Dialler(rule, lambda _name: answer).addresses(name)
-        return tuple(sorted(addresses))
-    return ()

@@ -5,21 +5,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ..apply.apply import ApplyResult, apply_plan
+from ..base.sealed import SecretStore
 from ..etcd.heartbeat import ControllerProof
 from ..lock.lock import Lock, MeshLock
-from ..mesh.facts import ReaderFacts
+from ..mesh.facts import ClusterFacts, ReaderFacts
+from ..mesh.link_decisions import Move
 from ..mesh.model import Mesh
 from ..observe import Observation, observe
 from ..observe.heartbeats import Link
+from ..observe.tls_probe import unproven_moves
 from .links import controller_proofs, prove_all, read_all
+from .name_resolution import resolve_names
 from .shown import Shown
 
 ReadLinks = Callable[[Observation, Mesh], Mapping[str, ReaderFacts]]
+ResolveNames = Callable[[Iterable[ClusterFacts]], Mapping[str, tuple[str, ...]]]
+UnprovenMoves = Callable[[Mapping[str, Move], Mapping[str, ClusterFacts], SecretStore], frozenset[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +38,8 @@ class Ports:
     read_links: ReadLinks  # as links.read_all
     prove_links: ReadLinks  # as links.prove_all
     prove_as_controller: Callable[..., Mapping[Link, ControllerProof]]  # as links.controller_proofs
+    resolve_names: ResolveNames  # as name_resolution.resolve_names
+    unproven_moves: UnprovenMoves  # as observe.tls_probe.unproven_moves
     now: Callable[[], datetime]  # aware, UTC
     clock: Callable[[], float]  # seconds, monotonic
     sleep: Callable[[float], None]
@@ -47,6 +55,8 @@ def real_ports(show: Callable[[Shown], None] = lambda shown: None) -> Ports:
         read_links=read_all,
         prove_links=prove_all,
         prove_as_controller=controller_proofs,
+        resolve_names=resolve_names,
+        unproven_moves=unproven_moves,
         now=lambda: datetime.now(UTC),
         clock=time.monotonic,
         sleep=time.sleep,

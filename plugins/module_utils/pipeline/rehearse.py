@@ -49,7 +49,7 @@ def rehearse_losses(run: Run, desired: Desired, losses: Sequence[Loss], *, fail_
 def _inputs(run: Run, desired: Desired, observation: Observation, status: Mapping[str, Any]) -> RehearsalInputs:
     scene = observe_scene(observation, run.mesh, KINDS, now=run.now, binding_status=status, parallel=PARALLEL)
     options = ConnectOptions()
-    context = context_of(observation, run.mesh, options, run.now)
+    context = context_of(run.ports, observation, run.mesh, options, run.now)
     report = trust_report(context.decisions, {}, renew_before_days=options.renew_before_days)
     plan = judge_and_plan(context, options)[1] if len(observation.facts) > 1 else None
     stalls = stall_inputs(scene, report["pairs"], _waiting(plan))

@@ -56,7 +56,7 @@ def _renew(run: Run, options: ConnectOptions) -> Outcome | None:
     """Observe, plan and write once; return None if the clusters have to be observed again."""
     with Recorder(Outcome(clusters=run.mesh.clusters)) as recorder, run.observe(options.parallel) as observation:
         recorder.note(requests=requests(observation))
-        context = context_of(observation, run.mesh, without_own_codes(options), run.now)
+        context = context_of(run.ports, observation, run.mesh, without_own_codes(options), run.now)
         findings, whole = judge_and_plan(context, options)
         plan = only_renewals(whole, observation.facts) if whole is not None else None
         if plan is not None and not observation_stands(run, observation, write=not plan.empty):
@@ -95,7 +95,7 @@ def measure_trust(run: Run, options: ConnectOptions, observation: Observation, r
         recorder.note(extra={**recorder.outcome.extra, "trust": {"clusters": [], "pairs": []}})
         return
     now = run.ports.now()
-    context = context_of(observation, run.mesh, without_own_codes(options), now)
+    context = context_of(run.ports, observation, run.mesh, without_own_codes(options), now)
     days = options.renew_before_days
     issuing, unread = _issuing(observation)
     report = trust_report(context.decisions, issuing, renew_before_days=days)

@@ -64,7 +64,7 @@ def connected(count: int, *, ca: CaPair | None = None, **more: Any) -> tuple[Rol
 
 def connect(world: RollWorld, mesh: Mesh) -> int:
     with world.observe(mesh) as observation:
-        findings, plan = judge_and_plan(context_of(observation, mesh, OPTIONS, world.time), OPTIONS)
+        findings, plan = judge_and_plan(context_of(ports_to(world, mesh), observation, mesh, OPTIONS, world.time), OPTIONS)
         assert plan is not None, [f.to_dict() for f in findings]
         done = apply_plan(plan, observation, now=world.time)
         assert not done.failures, done.failures
@@ -110,6 +110,8 @@ def ports_to(world: RollWorld, mesh: Mesh) -> Ports:
         observe=lambda *_, **__: world.observe(mesh),
         lock=FreeLock,
         read_links=read_all,
+        resolve_names=lambda _clusters: {},
+        unproven_moves=lambda *_: frozenset(),
         now=lambda: world.time,
         clock=lambda: (world.time - began).total_seconds(),
         sleep=lambda seconds: world.pass_time(seconds * 10),

@@ -15,13 +15,20 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput, Unreachable
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ReaderFacts, ServiceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import Move
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import peers_annotation, write_peers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.waivers import Waiver, WaiverKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import judgement, links
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.name_resolution import resolve_names
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import real_ports
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of, peer_secret
+from tests.testing.link_plans import plan_links
+from tests.testing.simulated_apply import SimulatedClusters
 
 MESH = mesh_of("c1", "c2")
 
@@ -84,7 +91,7 @@ def test_only_names_that_are_dialled_through_an_address_are_looked_up(monkeypatc
         cluster_facts("c4", endpoint_override="gone.example.com:2379"),
         cluster_facts("c5", endpoint_override="192.0.2.5:2379"),
     ]
-    assert judgement.resolve(clusters) == {"lb.example.com": ("192.0.2.8", "192.0.2.9")}
+    assert resolve_names(clusters) == {"lb.example.com": ("192.0.2.8", "192.0.2.9")}
     assert sorted(wanted) == ["gone.example.com", "lb.example.com"]
 
 
@@ -96,11 +103,11 @@ def test_the_owner_of_a_cluster_does_not_learn_the_addresses_of_internal_names(m
         cluster_facts("c0", service=service),
         *(cluster_facts(f"c{n}", endpoint_override=f"{name}:2379") for n, name in enumerate(dns, 1)),
     ]
-    assert judgement.resolve(clusters).keys() == dns.keys()
-    told = judgement.resolve(replace(cluster, denied_networks=("10.96.0.0/12",)) for cluster in clusters)
+    assert resolve_names(clusters).keys() == dns.keys()
+    told = resolve_names(replace(cluster, denied_networks=("10.96.0.0/12",)) for cluster in clusters)
     assert told == {"lb.example.com": ("192.0.2.9",)}
     allowed = [replace(cluster, denied_networks=("10.96.0.0/12",), endpoint_networks=("10.96.0.9/32",)) for cluster in clusters]
-    assert judgement.resolve(allowed).keys() == dns.keys()
+    assert resolve_names(allowed).keys() == dns.keys()
 
 
 def test_requests_are_counted_by_cluster() -> None:
@@ -116,6 +123,30 @@ def test_accepting_nothing_is_fine_and_accepting_nonsense_is_not() -> None:
 def test_nothing_that_a_binding_chooses_stops_a_disconnect() -> None:
     waiver = Waiver(kind=WaiverKind.ACCEPT, subject="CM-NONE-01", reason="a", until=NOW + timedelta(days=1))
     mesh, found = mesh_of("c1", "c2", waivers=(waiver,)), observation(cluster_facts("c1"), cluster_facts("c2"))
-    assert judgement.context_of(found, mesh, ConnectOptions(purpose="disconnect"), NOW).accept == frozenset()
+    assert judgement.context_of(real_ports(), found, mesh, ConnectOptions(purpose="disconnect"), NOW).accept == frozenset()
     with pytest.raises(InvalidInput, match="CM-NONE-01"):
-        judgement.context_of(found, mesh, ConnectOptions(), NOW)
+        judgement.context_of(real_ports(), found, mesh, ConnectOptions(), NOW)
+
+
+def test_what_a_run_finds_out_of_names_and_addresses_comes_through_its_ports() -> None:
+    """So a test or a dry run decides on other answers, and dials nothing."""
+    mesh = mesh_of("c1", "c2", "c3")
+    clusters = SimulatedClusters({host: cluster_facts(host, version="1.18.11") for host in mesh.clusters}, NOW)
+    clusters.run(plan_links(mesh, clusters.facts(), PlanOptions(), NOW))
+    clusters.change("c1", lambda cluster: replace(cluster, service=ServiceFacts(type="LoadBalancer", ingress_ips=("192.0.2.99",))))
+    clusters.change(
+        "c2", lambda cluster: replace(cluster, service=ServiceFacts(type="LoadBalancer", ingress_hostnames=("lb.example.com",)))
+    )
+    there = observation(*clusters.facts().values())
+    asked: list[set[str]] = []
+
+    def unproven(moved: Mapping[str, Move], *_: Any) -> frozenset[str]:
+        asked.append(set(moved))
+        return frozenset({"c1"})
+
+    ports = replace(real_ports(), resolve_names=lambda _clusters: {"lb.example.com": ("192.0.2.77",)}, unproven_moves=unproven)
+    made = judgement.context_of(ports, there, mesh, ConnectOptions(), NOW).decisions
+    kept, moved = made.dialled["c3"]["c1"], made.dialled["c3"]["c2"]
+    assert asked == [{"c1", "c2"}]
+    assert isinstance(kept, MeshEndpoint) and kept.held is not None and "192.0.2.99" in kept.held.addresses
+    assert isinstance(moved, MeshEndpoint) and moved.held is None and moved.ips == ("192.0.2.77",)

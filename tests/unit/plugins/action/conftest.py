@@ -118,6 +118,8 @@ class World:
             read_links=self.read_all,
             prove_links=self.prove_all,
             prove_as_controller=self.controller_proofs,
+            resolve_names=lambda _clusters: {},
+            unproven_moves=lambda *_: frozenset(),
         )
 
     def run(self, action: str, *, check: bool = False, diff: bool = False, limit: str = "", hosts: Iterable[str] = (), **args: Any) -> Any:

@@ -135,7 +135,7 @@ class World:
             "read_links": self.read_all,
             "prove_links": self.prove_all,
         }
-        return replace(real_ports(show), prove_as_controller=lambda *_, **__: {}, **own)
+        return replace(real_ports(show), prove_as_controller=lambda *_, **__: {}, resolve_names=lambda _clusters: {}, **own)
 
     def policies(self, host: str) -> set[str]:
         """Names of the intents that have an object there."""
