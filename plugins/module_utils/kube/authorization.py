@@ -280,9 +280,9 @@ def _ask_provider(config: dict[str, str]) -> None:
 
     The package verifies no provider whose authority is not given; here the system's authorities do.
     """
-    if not {"idp-certificate-authority", "idp-certificate-authority-data"} & config.keys():
-        config["idp-certificate-authority"] = ssl.get_default_verify_paths().cafile or ""
-    with suppress(Exception):  # of requests, oauthlib or the package, which may quote tokens
+    with suppress(Exception):  # of ssl, requests, oauthlib or the package, which may quote tokens
+        if not {"idp-certificate-authority", "idp-certificate-authority-data"} & config.keys():
+            config["idp-certificate-authority"] = ssl.get_default_verify_paths().cafile or ""
         node = kube_config.ConfigNode("auth-provider", {"name": "oidc", "config": config})
         loader = kube_config.KubeConfigLoader
         loader._refresh_oidc(object.__new__(loader), node)
