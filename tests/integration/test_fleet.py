@@ -429,8 +429,12 @@ def test_workloads_that_are_removed_leave_nothing_in_karmada(fleet: FleetLab) ->
     assert fleet.karmada.get(f"/api/v1/namespaces/{namespace}") is None
     assert fleet.karmada.get(f"/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies/{namespace}") is None
     assert len(fleet.karmada.list(CLUSTERS)) == 2
-    works = fleet.karmada.list("/apis/work.karmada.io/v1alpha1/works")
-    assert [work for work in works if "impersonator" not in work["metadata"]["name"]] == []
+
+    def works() -> list[str]:
+        names = [work["metadata"]["name"] for work in fleet.karmada.list("/apis/work.karmada.io/v1alpha1/works")]
+        return [name for name in names if "impersonator" not in name]
+
+    wait_for(works, equals([]), what="Karmada has removed its Works, which it does after the objects")
 
 
 def refusal(tag: str) -> list[dict[str, Any]]:

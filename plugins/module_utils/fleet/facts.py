@@ -170,13 +170,22 @@ def _applied_placement(annotation: str) -> Mapping[str, Any]:
         return {}
 
 
+def _is_unobserved(status: Mapping[str, Any]) -> bool:
+    """Return whether the member's own controller has not seen the present object yet.
+
+    Karmada calls such an object Unhealthy, whatever runs (v1.18, pkg/resourceinterpreter/default/native/healthy.go: generation and
+    observedGeneration differ). It is so for a moment after every change, and says nothing of the pods.
+    """
+    return number(status, "observedGeneration") < number(status, "generation")
+
+
 def _placed(entry: Mapping[str, Any]) -> PlacedFacts:
     status = mapping(entry, "status")
     generation, health = status.get("resourceTemplateGeneration"), text(entry, "health")
     daemons = "desiredNumberScheduled" in status
     return PlacedFacts(
         applied=entry.get("applied") is True,
-        health=health if health in HEALTHS else "Unknown",
+        health=health if health in HEALTHS and not (health == "Unhealthy" and _is_unobserved(status)) else "Unknown",
         message=text(entry, "appliedMessage"),
         generation=generation if isinstance(generation, int) and not isinstance(generation, bool) else None,
         replicas=number(status, "desiredNumberScheduled" if daemons else "replicas"),
