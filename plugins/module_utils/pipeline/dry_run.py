@@ -89,7 +89,7 @@ def _plan_and_measure(
         findings=decision.findings,
         previous=earlier_binding(previous),
     )
-    # Items of a blocked mesh wait, as in a play (tasks/mesh_items.yml).
+    # Items of a blocked mesh wait, as in a run (mesh.py).
     items_status = status if decision.plan else {"phase": "Error"}
     scene, former = observe_scenes(run, items, desired, items_status, observation)
     decided = decide_items(items, desired, scene, former)

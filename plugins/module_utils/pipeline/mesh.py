@@ -202,7 +202,7 @@ class _Pass:
             if not observation_stands(run, observation, write=False, leaving=self.leaving or ()):
                 return _End.AGAIN
             show_decision(run, decision, recorder.links)
-            measure_links(run, options.links, self.leaving, observation, decision, {}, recorder.links)
+            self._measure(decision, {})
         made = None
         if self.desired.kinds and not stage:
             made = judge_items(run, options.items, self.desired, self._status_before(decision, steady=steady), observation)
@@ -241,7 +241,7 @@ class _Pass:
         if stage and not failed:
             return _End.WRITTEN
         if decision.plan is not None and not steady and not self.run.check_mode:
-            measure_links(self.run, self.options.links, self.leaving, self.observation, decision, failed, self.recorder.links)
+            self._measure(decision, failed)
         if made is not None and decided is not None:
             scene = made.scene
             if not self.run.check_mode and not steady:
@@ -259,12 +259,15 @@ class _Pass:
         if not self.recorder.items.outcome.error:
             failed = self._write_links(decision)
             if decision.plan is not None and not self.run.check_mode:
-                measure_links(self.run, self.options.links, self.leaving, self.observation, decision, failed, self.recorder.links)
+                self._measure(decision, failed)
 
     def _write_links(self, decision: Decision) -> dict[str, ObserveFailure]:
         if decision.plan is None or self.run.check_mode:
             return {}
         return carry_out(self.run, self.options.links, decision.plan, self.observation, self.recorder.links)
+
+    def _measure(self, decision: Decision, failed: Mapping[str, ObserveFailure]) -> None:
+        measure_links(self.run, self.options.links, self.leaving, self.observation, decision, failed, self.recorder.links)
 
     def _decide_again(self, decision: Decision, made: ItemsDecision, decided: ItemsPlan) -> tuple[Scene, ItemsPlan | None]:
         """Return the scene after the links were written and measured, and the plan of the items there; None if it was not approved.
@@ -299,12 +302,13 @@ class _Pass:
 
     def _refuse_items(self, planned: ItemsPlan) -> None:
         """Record and show that the approved plan of the items does not apply any more, now that the links are as they are."""
-        binding, phase = self.run.mesh.binding, (self.recorder.links.outcome.status or {}).get("phase") or "not measured"
+        phase = (self.recorder.links.outcome.status or {}).get("phase") or "not measured"
         changed = finding(
             PLAN_CHANGED,
-            summary=f"the links of {binding.name} are not as the approved plan expects (phase {phase}), so {ITEMS_LEFT}",
+            summary="the links, or what the items are about, are not as the approved plan expects once the links are written "
+            f"({self.run.mesh.binding.name} is in phase {phase}), so {ITEMS_LEFT}",
             evidence=[f"{plan.ref}: {plan.verdict.value}" for plan in planned.items if plan.message or plan.findings],
-            fix="When the links are ready, run with --check, and approve the new plan.",
+            fix="Run with --check when the links are ready, and approve the new plan.",
         )
         self.run.ports.show(FindingsMade([changed]))
         error = f"{PLAN_CHANGED}: {changed.summary}."
