@@ -38,7 +38,8 @@ class ActionModule(MeshAction):
         given, state = call.params, call.params["state"]
         _check(given)
         approved = _approved(given["hash"])
-        items = ItemsOptions.of(given)
+        # A survey of AWX gives names between blanks, and a name that no host has would be left out without a word.
+        items = ItemsOptions.of(given, former=tuple(name for entry in given["former"] for name in entry.split()))
         check_items(items)
         mesh = mesh_of(call.play, given["mesh"], limited=True, leaving=state == "absent")
         desired = desired_items(given["mesh"], mesh, state, KINDS)

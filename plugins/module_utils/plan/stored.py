@@ -80,7 +80,8 @@ def stored_plan(hash_or_prefix: str, data: Any = None) -> StoredPlan:
     given = hash_or_prefix.strip().lower()
     if given and _HASH.fullmatch(given) is None:
         raise InvalidInput(
-            f"hash is not {LEAST_DIGITS} to {HASH_DIGITS} hexadecimal digits.", remedy="Copy it from the output of the playbook plan."
+            f"hash is not {LEAST_DIGITS} to {HASH_DIGITS} hexadecimal digits.",
+            remedy="Copy it from the output of the playbook plan, or of the same run with --check.",
         )
     if data is None:
         if not given:

@@ -253,6 +253,12 @@ def test_a_status_that_is_given_leaves_the_links_alone(make_whole: Any) -> None:
         assert "leaves the links alone" in refused["msg"]
 
 
+def test_former_members_of_a_survey_may_stand_between_blanks(make_whole: Any) -> None:
+    whole: Whole = make_whole(*(cluster_facts(host, version="1.20.0") for host in ("c1", "c2", "c3", "c4")))
+    whole.run(mesh("a"), former="c3 c4")
+    assert whole.observed == [HOSTS, ("c3", "c4")]
+
+
 def test_members_that_leave_are_no_option_of_a_whole_mesh(make_whole: Any) -> None:
     whole: Whole = make_whole()
     assert "removes the whole mesh" in whole.run(mesh("a"), state="absent", clusters=["c2"])["msg"]
