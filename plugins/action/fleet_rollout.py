@@ -11,7 +11,7 @@ from ..module_utils.base.errors import InvalidInput
 from ..module_utils.base.input_problems import suggest
 from ..module_utils.fleet.models import FleetWorkload, Operation
 from ..module_utils.fleet.parse import parse_fleet
-from ..module_utils.mesh.fleet_kinds import FleetKind
+from ..module_utils.mesh.binding.fleet_kinds import FleetKind
 from ..module_utils.pipeline.fleet import FleetRun, run_fleet
 from ..module_utils.pipeline.options import FleetOptions
 from ..module_utils.pipeline.outcome import Outcome

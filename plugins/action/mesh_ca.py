@@ -11,9 +11,9 @@ from typing import Any
 
 from ..module_utils.base.errors import InvalidInput
 from ..module_utils.ca.roll import Request
-from ..module_utils.mesh.ca_roll import RollStage
-from ..module_utils.mesh.facts import ClusterFacts
-from ..module_utils.mesh.model import Mesh
+from ..module_utils.mesh.binding.model import Mesh
+from ..module_utils.mesh.facts.cluster import ClusterFacts
+from ..module_utils.mesh.trust.ca_roll import RollStage
 from ..module_utils.pipeline.ca_roll import RequestOf, roll_ca
 from ..module_utils.pipeline.options import ConnectOptions
 from ..module_utils.pipeline.outcome import Outcome

@@ -10,7 +10,7 @@ from ..module_utils.explain.inputs import ExplainInputs, pods_of, read_identitie
 from ..module_utils.explain.question import question_of
 from ..module_utils.explain.trace import trace_path
 from ..module_utils.findings.finding import Severity
-from ..module_utils.mesh.item_kinds import ItemKind
+from ..module_utils.mesh.binding.item_kinds import ItemKind
 from ..module_utils.pipeline.links import requests
 from ..module_utils.pipeline.options import PARALLEL
 from ..module_utils.pipeline.outcome import Outcome, failure_findings

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..module_utils.base.tables import text
 from ..module_utils.findings.finding import Severity, ordered
-from ..module_utils.mesh.model import Mesh
+from ..module_utils.mesh.binding.model import Mesh
 from ..module_utils.observe import Observation
 from ..module_utils.pipeline.links import missing_package, requests
 from ..module_utils.pipeline.options import Options

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..module_utils.base.tables import count
 from ..module_utils.findings.finding import Severity
-from ..module_utils.mesh.facts import ClusterFacts, as_data
+from ..module_utils.mesh.facts.cluster import ClusterFacts, as_data
 from ..module_utils.pipeline.links import requests
 from ..module_utils.pipeline.options import PARALLEL
 from ..module_utils.pipeline.outcome import Outcome, failure_findings

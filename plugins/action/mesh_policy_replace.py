@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..module_utils.mesh.item_kinds import ItemKind
+from ..module_utils.mesh.binding.item_kinds import ItemKind
 from ..module_utils.pipeline.options import ItemsOptions
 from ..module_utils.pipeline.outcome import Outcome
 from ..module_utils.pipeline.replaced_policies import delete_replaced_policies

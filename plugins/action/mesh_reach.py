@@ -13,8 +13,8 @@ from ..module_utils.base.tables import cell
 from ..module_utils.findings.finding import Finding, Severity
 from ..module_utils.items.planned import ItemVerdict
 from ..module_utils.items.scene import Scene
-from ..module_utils.mesh.item_kinds import ItemKind
-from ..module_utils.mesh.model import Mesh
+from ..module_utils.mesh.binding.item_kinds import ItemKind
+from ..module_utils.mesh.binding.model import Mesh
 from ..module_utils.pipeline.links import requests
 from ..module_utils.pipeline.options import PARALLEL
 from ..module_utils.pipeline.outcome import Outcome, failure_findings

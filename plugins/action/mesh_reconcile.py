@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ..module_utils.base.errors import InvalidInput
-from ..module_utils.mesh.item_kinds import ItemKind
+from ..module_utils.mesh.binding.item_kinds import ItemKind
 from ..module_utils.pipeline.items import reconcile_items
 from ..module_utils.pipeline.mesh import MeshOptions, reconcile_mesh
 from ..module_utils.pipeline.options import ConnectOptions, IdentityOptions, ItemsOptions

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ..module_utils.mesh.item_kinds import ItemKind
+from ..module_utils.mesh.binding.item_kinds import ItemKind
 from ..plugin_utils.items_action import ItemsAction
 
 

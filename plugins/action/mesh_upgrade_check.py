@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from ..module_utils.base.tables import cell
 from ..module_utils.findings.finding import Finding, Severity
-from ..module_utils.mesh.facts import ClusterFacts
-from ..module_utils.mesh.item_kinds import ItemKind
+from ..module_utils.mesh.binding.item_kinds import ItemKind
+from ..module_utils.mesh.facts.cluster import ClusterFacts
 from ..module_utils.pipeline.judgement import context_of, judge_and_plan
 from ..module_utils.pipeline.links import requests
 from ..module_utils.pipeline.options import PARALLEL, ConnectOptions

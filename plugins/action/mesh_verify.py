@@ -15,8 +15,8 @@ from ..module_utils.checks.context import CheckContext
 from ..module_utils.checks.registry import Check, registered
 from ..module_utils.findings.finding import Finding, Scope
 from ..module_utils.leases.registry import registry_name
-from ..module_utils.mesh.facts import as_data
-from ..module_utils.mesh.model import Mesh
+from ..module_utils.mesh.binding.model import Mesh
+from ..module_utils.mesh.facts.cluster import as_data
 from ..module_utils.observe import Observation
 from ..module_utils.observe.tls_probe import probe_endpoints
 from ..module_utils.pipeline.envelope import sizes_of

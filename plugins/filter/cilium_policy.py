@@ -105,11 +105,11 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.c
 
 from ..module_utils.base.errors import InvalidInput
 from ..module_utils.items.models import ConnectivityIntent
-from ..module_utils.mesh.etcd_config import valid_cluster_name
-from ..module_utils.mesh.item_kinds import ItemKind
-from ..module_utils.mesh.model import Binding, Mesh
-from ..module_utils.mesh.parse import DEFAULT_NAME
-from ..module_utils.mesh.versions import CiliumVersion
+from ..module_utils.mesh.binding.item_kinds import ItemKind
+from ..module_utils.mesh.binding.model import Binding, Mesh
+from ..module_utils.mesh.binding.parse import DEFAULT_NAME
+from ..module_utils.mesh.endpoints.etcd_config import valid_cluster_name
+from ..module_utils.mesh.versions.minors import CiliumVersion
 from ..module_utils.reconcile.parse import desired_of
 
 

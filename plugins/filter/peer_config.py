@@ -87,12 +87,12 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ..module_utils.base.errors import InvalidInput
-from ..module_utils.mesh.endpoint_addresses import canonical_ip, is_ip
-from ..module_utils.mesh.endpoint_names import MESH_DOMAIN
-from ..module_utils.mesh.endpoints import MeshEndpoint
-from ..module_utils.mesh.etcd_config import peer_config as text_of
-from ..module_utils.mesh.trust_mode import MODES, TrustMode, one_of_modes
-from ..module_utils.mesh.versions import CiliumVersion
+from ..module_utils.mesh.binding.trust_mode import MODES, TrustMode, one_of_modes
+from ..module_utils.mesh.endpoints.addresses import canonical_ip, is_ip
+from ..module_utils.mesh.endpoints.endpoint import MeshEndpoint
+from ..module_utils.mesh.endpoints.etcd_config import peer_config as text_of
+from ..module_utils.mesh.endpoints.names import MESH_DOMAIN
+from ..module_utils.mesh.versions.minors import CiliumVersion
 
 
 def peer_config(

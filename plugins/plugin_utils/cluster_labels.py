@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..module_utils.base.input_problems import LABEL, Problems
-from ..module_utils.mesh.marks import SOURCE_NAME_LABEL, SOURCE_WORKSPACE_LABEL
+from ..module_utils.mesh.ownership.marks import SOURCE_NAME_LABEL, SOURCE_WORKSPACE_LABEL
 
 SOURCE_NAMESPACE_LABEL: Final = "edge-connect.eu/source-namespace"
 CAPI_LABEL: Final = "cluster.x-k8s.io/cluster-name"

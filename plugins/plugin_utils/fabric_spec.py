@@ -10,7 +10,7 @@ from typing import Any
 
 from ..module_utils.base.errors import InvalidInput
 from ..module_utils.base.input_problems import SUBDOMAIN, Problems, clip, is_list, list_items, quoted, sentence, suggest
-from ..module_utils.mesh.model import Mesh
+from ..module_utils.mesh.binding.model import Mesh
 from ..module_utils.status.fabric import BindingRow
 from .play import Play, mesh_of, plain
 

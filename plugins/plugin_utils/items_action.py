@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from ..module_utils.items.desired import Desired
-from ..module_utils.mesh.item_kinds import ItemKind
-from ..module_utils.mesh.model import Mesh
+from ..module_utils.mesh.binding.item_kinds import ItemKind
+from ..module_utils.mesh.binding.model import Mesh
 from ..module_utils.pipeline.approval import check_names
 from ..module_utils.pipeline.items import ALL, NO_ROWS, reconcile_items
 from ..module_utils.pipeline.options import ItemsOptions

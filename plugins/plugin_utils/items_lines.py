@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..module_utils.base.tables import cell, count, row, text, widths
 from ..module_utils.findings.finding import Finding, Severity
-from ..module_utils.mesh.item_kinds import ItemKind, ItemRef
+from ..module_utils.mesh.binding.item_kinds import ItemKind, ItemRef
 from ..module_utils.pipeline.shown import ItemsMeasured
 from ..module_utils.reconcile.kinds import ROWS
 from ..module_utils.reconcile.status import GOOD

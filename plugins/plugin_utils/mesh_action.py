@@ -26,7 +26,7 @@ from ..module_utils.base.input_problems import sentence
 from ..module_utils.base.redact import one_line
 from ..module_utils.findings.catalogue import IMPACT_CODES
 from ..module_utils.findings.finding import Finding, Severity, ordered
-from ..module_utils.mesh.model import Mesh
+from ..module_utils.mesh.binding.model import Mesh
 from ..module_utils.pipeline.outcome import Interrupted, Outcome, changes_sentence, finding_of
 from ..module_utils.pipeline.ports import Ports, real_ports
 from ..module_utils.pipeline.run import Run

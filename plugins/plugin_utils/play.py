@@ -18,9 +18,9 @@ from ..module_utils.base.errors import InvalidInput
 from ..module_utils.base.input_problems import sentence
 from ..module_utils.base.redact import one_line
 from ..module_utils.kube.client import ClusterAccess
-from ..module_utils.mesh.endpoint_names import canonical_name, is_endpoint_domain
-from ..module_utils.mesh.model import Binding, Mesh
-from ..module_utils.mesh.parse import DEFAULT_NAME, names_all, parse, unsaid
+from ..module_utils.mesh.binding.model import Binding, Mesh
+from ..module_utils.mesh.binding.parse import DEFAULT_NAME, names_all, parse, unsaid
+from ..module_utils.mesh.endpoints.names import canonical_name, is_endpoint_domain
 from ..module_utils.pipeline.participants import left_out
 from ..module_utils.services.annotations import can_be_permitted
 from .host_credentials import AUTH, CONTEXT, KUBECONFIG, KUBECONFIG_FROM, HostCredentials

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..module_utils.base.tables import cell, count, row, text, widths
-from ..module_utils.mesh.lost_peer import Seconds
+from ..module_utils.mesh.versions.lost_peer import Seconds
 from ..module_utils.pipeline.shown import LossesRehearsed
 from ..module_utils.rehearse.exposure_losses import ExposureLoss, Fate
 from ..module_utils.rehearse.harm import Verdict

@@ -22,7 +22,7 @@ from ..module_utils.base.tables import table as _table
 from ..module_utils.base.tables import text as _text
 from ..module_utils.base.tables import widths as _widths
 from ..module_utils.findings.finding import Finding
-from ..module_utils.mesh.fleet_kinds import FleetKind
+from ..module_utils.mesh.binding.fleet_kinds import FleetKind
 from ..module_utils.mesh.link_stage import LinkStage
 from ..module_utils.report.plan import LINKS_SHOWN, plan_rows
 from ..module_utils.report.sentences import LINKS_NAMED, verdict

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.heartbeat import ProofVerdict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.etcd_config import DIRECTORY
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.etcd_config import DIRECTORY
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.heartbeats import read_heartbeats
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.peers import peer_secret_facts
 from tests.testing.facts_builders import cluster_facts

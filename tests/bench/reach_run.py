@@ -16,7 +16,7 @@ import time
 from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts, PodMeta
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts, PodMeta
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.workload_index import WorkloadIndex
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.matrix import Grain
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.report import flows_csv, matrix_csv, reach_json, report_of

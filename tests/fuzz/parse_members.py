@@ -18,9 +18,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.peer_
     parse_identity,
     parse_node,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import LinkFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.shared_pem import problem_of_shared_key, shared_certificates
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import LinkFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509.certificates import (
     CertificateProblem,
     describe,
     key_matches,
@@ -29,6 +28,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 
     load_key,
     parse,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509.shared_pem import problem_of_shared_key, shared_certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.bundle import bundle_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.link_status import (
     agent_statuses,
@@ -125,8 +125,8 @@ PARSERS: Final = (
         name="certificates",
         writer="a member, in its Secrets and as a TLS server",
         files=(
-            f"{_ENGINE}/mesh/x509.py",
-            f"{_ENGINE}/mesh/shared_pem.py",
+            f"{_ENGINE}/mesh/x509/certificates.py",
+            f"{_ENGINE}/mesh/x509/shared_pem.py",
             f"{_ENGINE}/observe/bundle.py",
             f"{_ENGINE}/ca/observe.py",
             f"{_ENGINE}/ca/roll_inputs.py",

@@ -12,8 +12,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.ranges import parse_ranges
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.managed_fields import entries_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.managed_fields import entries_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble import assemble
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ownership import owners_of_items
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import other_reads
@@ -128,9 +128,9 @@ PARSERS: Final = (
             f"{_ENGINE}/observe/nodes.py",
             f"{_ENGINE}/observe/ownership.py",
             f"{_ENGINE}/mesh/cidrs.py",
-            f"{_ENGINE}/mesh/endpoint_addresses.py",
-            f"{_ENGINE}/mesh/endpoints.py",
-            f"{_ENGINE}/mesh/managed_fields.py",
+            f"{_ENGINE}/mesh/endpoints/addresses.py",
+            f"{_ENGINE}/mesh/endpoints/endpoint.py",
+            f"{_ENGINE}/mesh/ownership/managed_fields.py",
             f"{_ENGINE}/checks/kvstoremesh.py",
         ),
         parse=cluster_objects,

@@ -31,14 +31,14 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.adopted_values import adoption_record
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users import edit_users
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.address_moves import MOST_TIMES, held_until, read_moves
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK, has_invalid_mark, roll_of, write_roll
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.address_moves import MOST_TIMES, held_until, read_moves
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.marks import (
     ADOPTED_ANNOTATION,
     PEERS_ANNOTATION,
     USERS_ANNOTATION,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import written_peers
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.objects import written_peers
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.ca_roll import MARK, has_invalid_mark, roll_of, write_roll
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.peers import keep_values, peer_secret_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import read_record
@@ -259,9 +259,9 @@ PARSERS: Final = (
         writer="whoever edits objects of a member",
         files=(
             f"{_ENGINE}/links/adopted_values.py",
-            f"{_ENGINE}/mesh/address_moves.py",
-            f"{_ENGINE}/mesh/ca_roll.py",
-            f"{_ENGINE}/mesh/ownership.py",
+            f"{_ENGINE}/mesh/endpoints/address_moves.py",
+            f"{_ENGINE}/mesh/trust/ca_roll.py",
+            f"{_ENGINE}/mesh/ownership/objects.py",
             f"{_ENGINE}/services/record.py",
         ),
         parse=marks,

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import MANAGED_BY_LABEL
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import MANAGER_DOMAIN
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import MANAGER_DOMAIN
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.marks import MANAGED_BY_LABEL
 from tests.integration.mesh_lab import KINDS, NAMESPACE, MeshLab
 from tests.integration.shop import EXPOSURE, INTENT, SERVICE
 from tests.integration.shop import NAMESPACE as SHOP

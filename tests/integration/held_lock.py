@@ -12,7 +12,7 @@ from typing import Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.member import MemberLock
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.state import LockState
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.parse import parse
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 
 LONG: Final = 3600  # seconds

@@ -27,8 +27,8 @@ from typing import Any, Final
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import MANAGED_BY_LABEL
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import MANAGER_DOMAIN
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import MANAGER_DOMAIN
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.marks import MANAGED_BY_LABEL
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.options import LabOptions
 from tests.lab.pristine import Pristine

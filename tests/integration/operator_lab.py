@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
 from mesh_operator.base.keys import MeshKey
 from mesh_operator.base.kinds import BY_KIND, CLUSTER, FLEET_GROUP, GROUP, ROWS, VERSION
 from mesh_operator.meshes.records import name_of

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import MANAGER_DOMAIN
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import MANAGER_DOMAIN
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.api import Object, change_object
 from tests.testing.waiting import wait_for

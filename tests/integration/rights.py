@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rbac.manifest import GROUP, default_name
 from tests.integration import credentials
 from tests.integration.mesh_lab import NAMESPACE, MeshLab

@@ -49,7 +49,7 @@ def test_a_silent_partition_is_noticed_by_the_next_status(lab: MeshLab) -> None:
     assert connected.rc == 0, connected.output
     assert link(connected, "c1", "c2")["proof"] == "proven"
     assert link(connected, "c1", "c2")["lastProof"]["by"] == "kvstoremesh"
-    # 1.20 writes its first heartbeat after a minute, 1.15 at once (mesh/versions.py, DELAYS).
+    # 1.20 writes its first heartbeat after a minute, 1.15 at once (mesh/versions/minors.py, DELAYS).
     age = link(connected, "c1", "c2")["lastProof"]["heartbeatAgeSeconds"]
     if age is None:
         wait_for(lambda: link(lab.play("status"), "c1", "c2")["lastProof"]["heartbeatAgeSeconds"] is not None, what="the first heartbeat")

@@ -21,9 +21,9 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import users_body
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users import users_step
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.gitops import KEEP
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.helm_upgrade import HelmUpgrade, helm_upgrade
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.gitops import KEEP
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.helm_upgrade import HelmUpgrade, helm_upgrade
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ownership import writers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.peers import peer_secret_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import remote_users_facts

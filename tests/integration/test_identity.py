@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
 from tests.integration.labs import THREE_119, THREE_120, UNNAMED
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.rights import grant

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.parse import parse
 from tests.integration.held_lock import holder
 from tests.integration.labs import LOCKS, OTHER_LOCKS
 from tests.integration.mesh_lab import NAMESPACE, MeshLab

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import PRUNE_WAVES
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.policy_waves import ALLOW
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from tests.integration import credentials
 from tests.integration.everything import everything
 from tests.integration.labs import OTHER_THREE_120

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.waivers import LONGEST
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.waivers import LONGEST
 from mesh_operator.base.kinds import BINDING, BY_KIND, INTENT
 from tests.integration import shop
 from tests.integration.labs import replace_mesh_pods, unready

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
 from tests.integration.labs import HELM, HELM_118, ONE_OF_HELM
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.peer_objects import SECRETS, contents, managers_of, object_path, objects, secret_path, watched

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import KNOWN, SUPPORTED, Minor
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import KNOWN, SUPPORTED, Minor
 from tests.recipes.recipe import Edit, Recipe
 
 LAST: Final = SUPPORTED.last
@@ -28,11 +28,13 @@ RECIPE: Final = Recipe(
     heading="A Cilium version",
     edits=(
         _changed(
-            "plugins/module_utils/mesh/versions.py",
+            "plugins/module_utils/mesh/versions/minors.py",
             _range("SUPPORTED", SUPPORTED.first, LAST),
             _range("SUPPORTED", SUPPORTED.first, NEW),
         ),
-        _changed("plugins/module_utils/mesh/versions.py", _range("KNOWN", KNOWN.first, KNOWN.last), _range("KNOWN", KNOWN.first, NEWEST)),
+        _changed(
+            "plugins/module_utils/mesh/versions/minors.py", _range("KNOWN", KNOWN.first, KNOWN.last), _range("KNOWN", KNOWN.first, NEWEST)
+        ),
         _changed(
             "tests/lab/profiles/charts.py",
             "\nCHARTS: Mapping",

@@ -77,7 +77,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..items.item import Item
-from ..mesh.item_kinds import ItemKind
+from ..mesh.binding.item_kinds import ItemKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class NamespaceIsolation(Item):
     namespace: str
 '''
 _PARSE: Final = '''
-"""The spec of a NamespaceIsolation -> ``NamespaceIsolation``. Its structure is that of the CRD (mesh/schemas.py)."""
+"""The spec of a NamespaceIsolation -> ``NamespaceIsolation``. Its structure is that of the CRD (mesh/binding/schemas.py)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ from typing import Any
 
 from ..base.input_problems import Problems
 from ..base.structure import Reader
-from ..mesh.schemas import SPECS
+from ..mesh.binding.schemas import SPECS
 from .model import NamespaceIsolation
 
 
@@ -117,7 +117,7 @@ from ..items.desired import Desired
 from ..items.owned import DesiredObject, object_changes, object_name, owned_object, prune_steps
 from ..items.planned import ItemPlan, ItemVerdict
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind
+from ..mesh.binding.item_kinds import ItemKind
 from ..plan.steps import Step
 from .model import NamespaceIsolation
 
@@ -326,9 +326,13 @@ RECIPE: Final = Recipe(
         "tests/unit/isolation/test_isolation.py": _LICENSED + _TESTS.lstrip(),
     },
     edits=(
-        Edit(path=f"{_ENGINE}/mesh/item_kinds.py", at='    EXPOSURE = "exposedServices"\n', text='    ISOLATION = "namespaceIsolations"\n'),
         Edit(
-            path=f"{_ENGINE}/mesh/item_kinds.py",
+            path=f"{_ENGINE}/mesh/binding/item_kinds.py",
+            at='    EXPOSURE = "exposedServices"\n',
+            text='    ISOLATION = "namespaceIsolations"\n',
+        ),
+        Edit(
+            path=f"{_ENGINE}/mesh/binding/item_kinds.py",
             at="        waves=(16, 17),\n    ),\n",
             text='    ItemKind.ISOLATION: _Traits(crd="NamespaceIsolation", going_on="Isolating", good="Isolated", reads=_POLICIES),\n',
         ),

@@ -12,7 +12,7 @@ RECIPE: Final = Recipe(
     heading="A setting of Cilium",
     edits=(
         Edit(
-            path="plugins/module_utils/mesh/cilium_values.py",
+            path="plugins/module_utils/mesh/versions/cilium_values.py",
             at='    "enable-health-checking": (_FLAG,),\n',
             text='    "enable-endpoint-health-checking": (_FLAG,),\n',
         ),

@@ -44,17 +44,17 @@ RECIPE: Final = Recipe(
     heading="A trust mode",
     edits=(
         Edit(
-            path="plugins/module_utils/mesh/trust_mode.py",
+            path="plugins/module_utils/mesh/binding/trust_mode.py",
             at='    COPIED = "copied"  # peer\'s own remote certificate\n',
             text='    BUNDLED = "bundled"  # the peer\'s CA; the cluster shows its own remote certificate\n',
         ),
         Edit(
-            path="plugins/module_utils/mesh/trust_mode.py",
+            path="plugins/module_utils/mesh/binding/trust_mode.py",
             at="own_files=True, outdated_by_peer=True),\n",
             text='    TrustMode.BUNDLED: _Traits(spelled="Bundled", client=ClientCertificate.OWN_REMOTE, own_files=True),\n',
         ),
         Edit(
-            path="plugins/module_utils/mesh/trust.py",
+            path="plugins/module_utils/mesh/trust/link_trust.py",
             at=(
                 '"\n        "renewal there needs another run here",\n'
                 "        common_name=common_name,\n"
@@ -63,7 +63,11 @@ RECIPE: Final = Recipe(
             ),
             text=_TRUST,
         ),
-        Edit(path="plugins/module_utils/mesh/trust.py", at="    TrustMode.COPIED: _copied,\n", text="    TrustMode.BUNDLED: _bundled,\n"),
+        Edit(
+            path="plugins/module_utils/mesh/trust/link_trust.py",
+            at="    TrustMode.COPIED: _copied,\n",
+            text="    TrustMode.BUNDLED: _bundled,\n",
+        ),
         Edit(
             path="plugins/module_utils/links/peer_keys.py",
             at='        keys[key] = _from_tls_secret(peer, peer.remote_cert, "tls.key")\n',

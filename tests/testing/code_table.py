@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the docs say of every finding, made from the catalogue: the table in docs/verify.md, the header of each runbook page, their index.
 
-Beside it stands the table of the settings of Cilium that are read, made from mesh/cilium_values.py.
+Beside it stands the table of the settings of Cilium that are read, made from mesh/versions/cilium_values.py.
 
 ``make findings`` (write_code_table.py) writes all of it; a unit test holds that it is current.
 """
@@ -17,8 +17,8 @@ from typing import Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.registry import registered
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.catalogue import CATALOGUE, FAMILIES, Row
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Cure, Scope
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cilium_values import KEYS, Kind, key_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import SUPPORTED
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.cilium_values import KEYS, Kind, key_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import SUPPORTED
 from tests.collection_path import CHECKOUT
 
 DOCUMENT: Final = CHECKOUT / "docs" / "verify.md"

@@ -16,7 +16,9 @@ from functools import cache
 from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import HELD, CheckContext
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.link_policy import LinkPolicy
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import (
     CaSecretFacts,
     CertificateFacts,
     ClusterFacts,
@@ -35,8 +37,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
     WorkloadFacts,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import decide_links
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
 
 NOW = datetime(2026, 9, 1, 12, 0, tzinfo=UTC)
 NAMESPACE = "kube-system"

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What the collection has of the CRDs: the structure of every spec (mesh/schemas.py and fleet/schemas.py) and the tables of fields in docs.
+"""What the collection has of the CRDs: the structure of specs (mesh/binding/schemas.py, fleet/schemas.py) and the tables of fields in docs.
 
 The CRDs (operator/deploy/crds, operator/deploy/fleet-crds) are the source. ``python -m tests.testing.kind_schemas --write`` writes what is
 made of them, and a unit test holds that it is current. What a file may have beyond a custom resource is said here, in RELAXED.
@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from tests.collection_path import CHECKOUT
 from tests.testing import kind_tables
 from tests.testing.crd_schema import nodes, schemas
 from tests.testing.fleet_examples import KEEP_EMPTY
 from tests.testing.options import HEADER
 
-FILE: Final = CHECKOUT / "plugins" / "module_utils" / "mesh" / "schemas.py"
+FILE: Final = CHECKOUT / "plugins" / "module_utils" / "mesh" / "binding" / "schemas.py"
 KINDS: Final = ("ClusterMeshBinding", *(kind.crd for kind in ItemKind))
 """Kinds of meshes that a file may have too."""
 FLEET_FILE: Final = CHECKOUT / "plugins" / "module_utils" / "fleet" / "schemas.py"
@@ -103,7 +103,7 @@ def _kept(kind: str, path: str, schema: Mapping[str, Any], keywords: Sequence[st
 
 
 def schemas_file(found: Mapping[str, Mapping[str, Any]], *, shared: bool = False) -> str:
-    """Return the text of mesh/schemas.py, or of fleet/schemas.py, in which what is there several times has a name."""
+    """Return the text of mesh/binding/schemas.py, or of fleet/schemas.py, in which what is there several times has a name."""
     names = _Shared(found) if shared else None
     body = "".join(f'    "{kind}": {_literal(schema, 4, names)},\n' for kind, schema in found.items())
     lines = [

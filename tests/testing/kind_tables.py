@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from mesh_operator.base.kinds import BINDING, BY_KIND, GROUP, ROWS
 from mesh_operator.crds import MESH, crds
 from tests.collection_path import CHECKOUT

@@ -71,6 +71,20 @@ ROOMS: Final[dict[str, str]] = {
 }
 """Room of the operator -> rooms that it may import, from the ground up. The files beside the rooms put them together."""
 
+MESH_ROOMS: Final[dict[str, str]] = {
+    "facts": "",
+    "binding": "",
+    "versions": "binding facts",
+    "x509": "facts",
+    "endpoints": "binding facts versions",
+    "ownership": "binding endpoints facts",
+    "trust": "binding endpoints facts x509",
+}
+"""Room of the package ``mesh``, likewise. The files beside the rooms need several of them."""
+
+HOUSES: Final[tuple[tuple[Path, dict[str, str]], ...]] = ((OPERATOR, ROOMS), (ENGINE / "mesh", MESH_ROOMS))
+"""Folders that have rooms."""
+
 BANDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     ("run", "one run from options to an outcome; the dry run", ("pipeline",)),
     (
@@ -104,7 +118,10 @@ _SAID: Final = re.compile(r"May import: [^.]*\.")
 
 def docstrings() -> Iterator[tuple[Path, str]]:
     """Yield each file with the docstring of a package or room, and the text that it has to have: what it may import stands in it."""
-    for folder, allowed, none in ((ENGINE, ALLOWED, "nothing of this collection"), (OPERATOR, ROOMS, "no other room")):
+    for folder, allowed, none in (
+        (ENGINE, ALLOWED, "nothing of this collection"),
+        *((house, rooms, "no other room") for house, rooms in HOUSES),
+    ):
         for package, names in allowed.items():
             path = folder / package / "__init__.py"
             said = textwrap.fill(f"May import: {', '.join(sorted(names.split())) or none}.", 140)

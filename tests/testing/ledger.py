@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import api_body
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ownership import all_writers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.peers import peer_secret_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import remote_users_facts

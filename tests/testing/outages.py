@@ -12,7 +12,12 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import timestamp
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, LinkFacts, ReaderFacts, WriterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import (
+    ClusterFacts,
+    LinkFacts,
+    ReaderFacts,
+    WriterFacts,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import build_status
 from tests.testing.facts_builders import NOW, cluster_facts, failure, key_facts, link_facts, mesh_of, not_ready, peer_secret, reader_facts
 

@@ -51,8 +51,8 @@ def goldens() -> list[Golden]:
 def compiled(intent: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What the engine makes of the intent today, by minor."""
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input_problems import Problems
-    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
-    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import Minor
+    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
+    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import Minor
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.compile import CannotExpress, compile_intent
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.parse import parse_intent
 

@@ -292,7 +292,7 @@ def outcome(case: Case) -> Outcome:
 def outcome_of(found: list[Spec], clusters: list[Spec], permitted: tuple[str, ...]) -> Outcome:
     """Return what comes of a binding, the first of the objects, and its items."""
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
-    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
+    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.parse import parse
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.kinds import ROWS
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
     from tests.testing.facts_builders import cluster_facts

@@ -17,7 +17,7 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.hop import Answer
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_stage import LinkStage
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.harm import Harm, Verdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.mesh_result import SCHEMA, mesh_result

@@ -28,10 +28,10 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, ExecResult
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.tls import Handshake
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ObserveFailure
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import is_signed_by, load_certificates
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ObserveFailure
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.ca_roll import MARK
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509.certificates import is_signed_by, load_certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation, certificates, peers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble import assemble
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import first_read, other_reads

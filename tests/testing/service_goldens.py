@@ -33,7 +33,7 @@ def goldens() -> dict[str, dict[str, Any]]:
 
 def outcome(golden: Mapping[str, Any]) -> dict[str, Any]:
     """``writes``: what a run sends. ``wayBack``: what a run without the item sends after it."""
-    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.plan import plan_services, prune_services
     from tests.testing.facts_builders import cluster_facts

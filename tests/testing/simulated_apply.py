@@ -19,7 +19,8 @@ from typing import Any
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import api_body, host_aliases_body
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import KEY, registry_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import (
     CertificateFacts,
     ClusterFacts,
     HostAlias,
@@ -31,8 +32,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
     TlsSecretFacts,
     WorkloadFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import OWNER_LABEL
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.marks import OWNER_LABEL
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import (
     ApiWrite,

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of the kinds that the operator knows. What the collection knows of them is in mesh/item_kinds.py and mesh/fleet_kinds.py."""
+"""Rows of the kinds that the operator knows. The collection's are in mesh/binding/item_kinds.py and fleet_kinds.py."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import jmespath
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import FleetKind
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.fleet_kinds import FleetKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 
 GROUP: Final = "networking.edge-portal.eu"
 VERSION: Final = "v1alpha1"

@@ -17,7 +17,7 @@ from logging import WARNING
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import MeshError
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import ERROR
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.fleet_kinds import ERROR
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet import REVISIONS_LATER
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import FleetDryRun
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import text
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.management import plane_spec
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import FleetKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.fleet_kinds import FleetKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import connected_clusters
 
 from ..base.keys import FleetKey

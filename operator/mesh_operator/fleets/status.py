@@ -14,7 +14,7 @@ from typing import Any, Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.conditions import condition, with_transition_times
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import clause
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import one_line
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import ERROR, PENDING, FleetKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.fleet_kinds import ERROR, PENDING, FleetKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import rows_of
 
 from ..base.kinds import BY_KIND

@@ -18,10 +18,10 @@ from ..links.adopted_values import (
     tool_aliases,
     unknown_peers,
 )
-from ..mesh.etcd_config import keys_of
-from ..mesh.facts import ClusterFacts
-from ..mesh.gitops import ARGO, FLUX, FLUX_HELM, HELM, Tool
-from ..mesh.versions import aliases_in_config, cilium_version
+from ..mesh.endpoints.etcd_config import keys_of
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.ownership.gitops import ARGO, FLUX, FLUX_HELM, HELM, Tool
+from ..mesh.versions.minors import aliases_in_config, cilium_version
 from .helm_values import CLUSTERS, ENABLED, as_json, assignments, clusters_value, own_files, remote_secret
 
 

@@ -15,9 +15,10 @@ from ..findings.finding import Finding
 from ..leases.plan import registry_step
 from ..links.adopted_values import ObjectRecord, PeerObject, adoption_record, majority_owner, peer_objects, record_annotation
 from ..links.fingerprint import facts_fingerprint
-from ..mesh.facts import ClusterFacts, PeerSecretFacts, WorkloadFacts
-from ..mesh.gitops import HELM_LABEL, HELM_NAME, HELM_NAMESPACE
-from ..mesh.managed_fields import (
+from ..mesh.binding.model import MANAGER_DOMAIN, Binding, Mesh
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts, WorkloadFacts
+from ..mesh.ownership.gitops import HELM_LABEL, HELM_NAME, HELM_NAMESPACE
+from ..mesh.ownership.managed_fields import (
     UPDATE,
     Entry,
     Owner,
@@ -30,9 +31,8 @@ from ..mesh.managed_fields import (
     owners,
     without_manager,
 )
-from ..mesh.marks import MANAGED_BY_LABEL, OWNER_LABEL, SOURCE_NAME_LABEL, SOURCE_WORKSPACE_LABEL, USERS_ANNOTATION
-from ..mesh.model import MANAGER_DOMAIN, Binding, Mesh
-from ..mesh.ownership import moves_annotation, own_keys, peers_annotation
+from ..mesh.ownership.marks import MANAGED_BY_LABEL, OWNER_LABEL, SOURCE_NAME_LABEL, SOURCE_WORKSPACE_LABEL, USERS_ANNOTATION
+from ..mesh.ownership.objects import moves_annotation, own_keys, peers_annotation
 from ..plan.steps import NOW, ApiWrite, Plan, Step
 from .findings import hand_back_findings
 from .plan import linked_names

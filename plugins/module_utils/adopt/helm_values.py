@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..base.yaml_reader import load_yaml
-from ..mesh.etcd_config import keys_of
-from ..mesh.facts import ClusterFacts, PeerSecretFacts
-from ..mesh.versions import cilium_version, holds
+from ..mesh.endpoints.etcd_config import keys_of
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts
+from ..mesh.versions.minors import cilium_version, holds
 
 ENABLED: Final = "clustermesh.config.enabled"
 CLUSTERS: Final = "clustermesh.config.clusters"

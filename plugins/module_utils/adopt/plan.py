@@ -35,13 +35,13 @@ from ..links.adopted_values import (
 from ..links.fingerprint import facts_fingerprint
 from ..links.peer_keys import current_value
 from ..links.users import own_users
-from ..mesh.facts import ClusterFacts, PeerSecretFacts
-from ..mesh.gitops import KEEP_ANNOTATIONS, marks_in
-from ..mesh.managed_fields import APPLY, UPDATE, Owner, add_owner, data_key, owners, remove_owners
-from ..mesh.marks import USERS_ANNOTATION
-from ..mesh.model import Binding, Mesh
-from ..mesh.ownership import labels_to_apply, moves_annotation, own_keys, peers_annotation, write_peers, written_peers
-from ..mesh.trust import user_for_name
+from ..mesh.binding.model import Binding, Mesh
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts
+from ..mesh.ownership.gitops import KEEP_ANNOTATIONS, marks_in
+from ..mesh.ownership.managed_fields import APPLY, UPDATE, Owner, add_owner, data_key, owners, remove_owners
+from ..mesh.ownership.marks import USERS_ANNOTATION
+from ..mesh.ownership.objects import labels_to_apply, moves_annotation, own_keys, peers_annotation, write_peers, written_peers
+from ..mesh.trust.link_trust import user_for_name
 from ..plan.steps import NOW, ApiWrite, ApplyHostAliases, ApplySecret, Plan, Step
 from .findings import adopt_findings
 

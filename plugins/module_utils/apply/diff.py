@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..base.json_fields import mapping
 from ..base.optional_imports import optional
-from ..mesh.facts import ClusterFacts, PeerSecretFacts, SecretKeyFacts, WorkloadFacts
-from ..mesh.managed_fields import entries_of, summary
-from ..mesh.ownership import own_keys
-from ..mesh.traffic_facts import TrafficFacts
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts, SecretKeyFacts, WorkloadFacts
+from ..mesh.facts.traffic import TrafficFacts
+from ..mesh.ownership.managed_fields import entries_of, summary
+from ..mesh.ownership.objects import own_keys
 from ..plan.steps import (
     ApiWrite,
     ApplyHostAliases,

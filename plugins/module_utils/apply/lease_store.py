@@ -12,8 +12,8 @@ from ..kube.client import Cluster
 from ..leases.plan import body_of_new, registry_path
 from ..leases.quorum import Copy
 from ..leases.registry import KEY, NewerRegistry, Registry, RegistryProblem, is_ours, parse_registry
-from ..mesh.facts import ClusterFacts, RegistryFacts
-from ..mesh.model import Binding, Mesh
+from ..mesh.binding.model import Binding, Mesh
+from ..mesh.facts.cluster import ClusterFacts, RegistryFacts
 from ..observe.registry import registry_facts
 
 

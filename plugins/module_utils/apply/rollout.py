@@ -11,7 +11,7 @@ from typing import Final
 
 from ..base.errors import ClusterError
 from ..kube.client import Cluster
-from ..mesh.facts import WorkloadFacts
+from ..mesh.facts.cluster import WorkloadFacts
 from ..observe.workloads import workload_facts
 
 EVERY: Final = 1.0  # seconds between two reads

@@ -10,7 +10,7 @@ from datetime import datetime
 from ..base.errors import CredentialsInvalid, WriteConflict
 from ..base.sealed import Sealed, SecretStore
 from ..ca.signing import issue_again, new_authority
-from ..mesh.x509 import CertificateProblem, Issuer
+from ..mesh.x509.certificates import CertificateProblem, Issuer
 from ..plan.steps import ApiWrite, ApplySecret, FromSecret, IssuedAgain, Literal, MemberToken, Minted, NewAuthority, Recipe, Step
 
 CONFIG_MARK = b"endpoints:"  # Cilium takes every file with it for a peer (pkg/clustermesh/common/config.go, isEtcdConfigFile)
@@ -43,7 +43,7 @@ def resolve_secret_values(steps: Iterable[Step], secrets: SecretStore, now: date
 def _require_files_of_peers(cluster: str, action: ApplySecret, values: Mapping[str, Sealed]) -> None:
     """Refuse a value that Cilium would take for the configuration of a peer, under a key that is none.
 
-    Plans contain none (mesh/shared_pem.py); this holds it for every way in which a value can get into one. Values that the Secret has
+    Plans contain none (mesh/x509/shared_pem.py); this holds it for every way in which a value can get into one. Values that the Secret has
     already are left as they are.
 
     :raises WriteConflict: when there is one.

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a value may look like, as the structural schema of a CRD says it, and what is wrong with one that looks otherwise.
 
-The keywords are those of Kubernetes (apiextensions.k8s.io/v1, JSONSchemaProps) that mesh/schemas.py and fleet/schemas.py hold. Rules that
-need to know more than one value stay with the parser of the kind: it gets values that fit, and so asks for no types. As on an API server,
-these rules are not evaluated while the structure is wrong.
+The keywords are those of Kubernetes (apiextensions.k8s.io/v1, JSONSchemaProps) that mesh/binding/schemas.py and fleet/schemas.py hold.
+Rules that need to know more than one value stay with the parser of the kind: it gets values that fit, and so asks for no types. As on an
+API server, these rules are not evaluated while the structure is wrong.
 """
 
 from __future__ import annotations

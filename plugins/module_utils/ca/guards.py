@@ -9,9 +9,9 @@ from typing import Final
 
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..mesh.ca_roll import MARK, RollStage, has_invalid_mark, keys_secret, roll_of
-from ..mesh.facts import ClusterFacts, ObserveFailure
-from ..mesh.model import Mesh
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts, ObserveFailure
+from ..mesh.trust.ca_roll import MARK, RollStage, has_invalid_mark, keys_secret, roll_of
 from .methods import CA_SECRET, CRON_JOB, Method, leaves_of
 from .observe import job_name
 from .roll_inputs import RollInputs, StageWait

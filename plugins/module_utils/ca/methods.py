@@ -19,7 +19,7 @@ from typing import Any, Final
 from ..base.errors import Forbidden
 from ..base.json_fields import items, mapping, text
 from ..kube.client import Cluster
-from ..mesh.facts import ClusterFacts, TlsSecretFacts
+from ..mesh.facts.cluster import ClusterFacts, TlsSecretFacts
 
 _LIMITS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))  # minute, hour, day of month, month, day of week
 _PART: Final = re.compile(r"(\*|\d{1,2}(?:-\d{1,2})?)(?:/(\d{1,2}))?")

@@ -22,10 +22,10 @@ from ..base.errors import ClusterError
 from ..base.json_fields import mapping, number, secret_values, text
 from ..base.sealed import SecretStore
 from ..kube.client import Cluster
-from ..mesh.ca_roll import Roll, RollStage, keys_secret, roll_of
-from ..mesh.facts import ClusterFacts, PodFacts
-from ..mesh.model import Mesh
-from ..mesh.x509 import CertificateProblem, Issuer, is_signed_by, load_certificates, load_der
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts, PodFacts
+from ..mesh.trust.ca_roll import Roll, RollStage, keys_secret, roll_of
+from ..mesh.x509.certificates import CertificateProblem, Issuer, is_signed_by, load_certificates, load_der
 from ..observe import Observation
 from ..observe.pods import AGENT, APISERVER, pod_facts
 from ..observe.reads import pods_read

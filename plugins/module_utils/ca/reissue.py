@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from ..mesh.ca_roll import Roll
-from ..mesh.facts import ClusterFacts, TlsSecretFacts
+from ..mesh.facts.cluster import ClusterFacts, TlsSecretFacts
+from ..mesh.trust.ca_roll import Roll
 from ..plan.steps import NOW, ApiWrite, IssuedAgain, Literal, Recipe, Step
 from .methods import CRON_JOB, Issuing, ManagedCertificate, Method
 from .observe import JobFacts, job_name

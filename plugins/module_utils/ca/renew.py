@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from ..mesh.etcd_config import keys_of
-from ..mesh.facts import ClusterFacts, PeerSecretFacts
-from ..mesh.issued_certificate import issued_certificate
+from ..mesh.endpoints.etcd_config import keys_of
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts
 from ..mesh.link_decisions import LinkDecisions
-from ..mesh.ownership import own_keys
-from ..mesh.trust import Trust
+from ..mesh.ownership.objects import own_keys
+from ..mesh.trust.issued_certificate import issued_certificate
+from ..mesh.trust.link_trust import Trust
 from ..plan.steps import ApplySecret, FromSecret, Literal, Minted, Plan, Recipe, Step, WriteUsers
 
 COMMENT = "# trust-sha256: "

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from ..mesh.ca_roll import roll_of
-from ..mesh.etcd_config import certificate_key
-from ..mesh.facts import CertificateFacts, ClusterFacts, PeerSecretFacts
+from ..mesh.binding.trust_mode import ClientCertificate, TrustMode
+from ..mesh.endpoints.etcd_config import certificate_key
+from ..mesh.facts.cluster import CertificateFacts, ClusterFacts, PeerSecretFacts
 from ..mesh.link_decisions import LinkDecisions
-from ..mesh.trust import Trust, anchor
-from ..mesh.trust_mode import ClientCertificate, TrustMode
+from ..mesh.trust.ca_roll import roll_of
+from ..mesh.trust.link_trust import Trust, anchor
 from .methods import Issuing, Method
 
 _RENEWAL: Final = {

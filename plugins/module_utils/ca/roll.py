@@ -24,9 +24,9 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ..findings.finding import Finding
-from ..mesh.ca_roll import MARK, Roll, RollStage, keys_secret, write_roll
-from ..mesh.facts import ClusterFacts, TlsSecretFacts
-from ..mesh.ownership import labels_of_new_object
+from ..mesh.facts.cluster import ClusterFacts, TlsSecretFacts
+from ..mesh.ownership.objects import labels_of_new_object
+from ..mesh.trust.ca_roll import MARK, Roll, RollStage, keys_secret, write_roll
 from ..plan.steps import NOW, ApiWrite, FromSecret, NewAuthority, Recipe, Step
 from .methods import CA_SECRET, leaves_of
 from .reissue import WAVE, client_steps, server_steps, write_ca

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..mesh.ca_roll import Roll, roll_of
-from ..mesh.facts import ClusterFacts, TlsSecretFacts
-from ..mesh.model import Mesh
-from ..mesh.x509 import CertificateProblem, load_certificates
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts, TlsSecretFacts
+from ..mesh.trust.ca_roll import Roll, roll_of
+from ..mesh.x509.certificates import CertificateProblem, load_certificates
 from ..plan.steps import Step
 from .methods import leaves_of
 from .observe import EtcdPod, Reader, RollFacts

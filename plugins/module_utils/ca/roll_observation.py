@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from ..base.sealed import SecretStore
-from ..mesh.ca_roll import roll_of
-from ..mesh.facts import ClusterFacts
-from ..mesh.model import Mesh
-from ..mesh.versions import agent_file_prefix, cilium_version
-from ..mesh.x509 import CertificateProblem, chains_to, load_certificates
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.trust.ca_roll import roll_of
+from ..mesh.versions.minors import agent_file_prefix, cilium_version
+from ..mesh.x509.certificates import CertificateProblem, chains_to, load_certificates
 from ..observe import Observation
 from ..plan.steps import ApplyHostAliases, ApplySecret, DeleteObject, Step, WriteUsers
 from ..status.links import LinkState

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from ..base.optional_imports import optional
-from ..mesh.x509 import (
+from ..mesh.x509.certificates import (
     NOT_BEFORE_MARGIN,
     CertificateProblem,
     authority_key_id,

@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 
 from ..findings.finding import Finding
 from ..findings.wording import finding, helm, kubectl, lines, listed, reissue, show, where
-from ..mesh.endpoint_names import is_endpoint_domain
-from ..mesh.endpoints import MeshEndpoint, certifies, wildcard_domains
-from ..mesh.facts import CertificateFacts, ClusterFacts, TlsSecretFacts
-from ..mesh.trust import anchor
-from ..mesh.versions import cilium_version, holds
+from ..mesh.endpoints.endpoint import MeshEndpoint, certifies, wildcard_domains
+from ..mesh.endpoints.names import is_endpoint_domain
+from ..mesh.facts.cluster import CertificateFacts, ClusterFacts, TlsSecretFacts
+from ..mesh.trust.link_trust import anchor
+from ..mesh.versions.minors import cilium_version, holds
 from .context import CheckContext
 from .registry import check
 
@@ -246,7 +246,7 @@ def common_names_are_etcd_users(context: CheckContext, facts: ClusterFacts) -> I
 
 @check("CM-CERT-11")
 def certificates_fit_into_secrets_of_peers(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
-    """Report certificates that no peer gets, since they are too many or too large (mesh/shared_pem.py)."""
+    """Report certificates that no peer gets, since they are too many or too large (mesh/x509/shared_pem.py)."""
     server, remote = facts.server_cert, facts.remote_cert
     found = [(server.name, key, why) for key, why in server.unshareable.items() if key == "ca.crt"]
     found += [(remote.name, key, why) for key, why in remote.unshareable.items() if key != "ca.crt"]

@@ -13,11 +13,11 @@ from typing import Final
 from ..etcd.peer_records import PeerRecords
 from ..leases.agreement import mesh_registry
 from ..leases.registry import Registry
-from ..mesh.facts import ClusterFacts, ObserveFailure, ProbeResult
+from ..mesh.binding.model import Mesh
+from ..mesh.binding.waivers import WaiverKind
+from ..mesh.facts.cluster import ClusterFacts, ObserveFailure, ProbeResult
+from ..mesh.facts.sizes import SizeFacts
 from ..mesh.link_decisions import LinkDecisions
-from ..mesh.model import Mesh
-from ..mesh.size_facts import SizeFacts
-from ..mesh.waivers import WaiverKind
 
 HELD: Final = "CM-EP-09"
 """Code of the finding about new addresses that are held back. Whoever accepts it lets them be written."""

@@ -13,8 +13,8 @@ from ..findings.finding import Finding
 from ..findings.wording import finding, lines, listed, where
 from ..links.adopted_values import outlives_manifest
 from ..links.drift import Drift, changed_finding, drifts, was_ours
-from ..mesh.facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
-from ..mesh.gitops import FLUX_HELM, HELM, ignore_snippet
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
+from ..mesh.ownership.gitops import FLUX_HELM, HELM, ignore_snippet
 from .context import CheckContext
 from .ownership import conflicting_keys
 from .registry import check
@@ -102,8 +102,8 @@ def _drifts(context: CheckContext, facts: ClusterFacts) -> tuple[Drift, ...]:
 def _helm_upgrade_text(facts: ClusterFacts, upgrades: list[tuple[str, Drift]]) -> str:
     """Return the part of a summary that says when Helm last upgraded, or removed the keys; empty without an upgrade.
 
-    Helm removes keys of others in some cases (mesh/helm_upgrade.py). An object with the annotation "keep" may have been released from
-    Helm, so that Helm need not be the cause.
+    Helm removes keys of others in some cases (mesh/ownership/helm_upgrade.py). An object with the annotation "keep" may have been
+    released from Helm, so that Helm need not be the cause.
     """
     if not upgrades:
         return ""

@@ -27,9 +27,9 @@ from ..findings.wording import (
     where,
 )
 from ..mesh.cidrs import allocated_ranges, parse_networks, pool_ranges
-from ..mesh.cilium_config import enabled, setting
-from ..mesh.facts import ClusterFacts
-from ..mesh.versions import cilium_version, holds
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.versions.cilium_config import enabled, setting
+from ..mesh.versions.minors import cilium_version, holds
 from .context import CheckContext, members
 from .registry import check
 

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, helm, kubectl, lines, listed, show, where
-from ..mesh.cilium_config import serves_node_ports
-from ..mesh.endpoint_addresses import ip_version
-from ..mesh.endpoints import SHOWN, EndpointProblem, MeshEndpoint, split_host_port
-from ..mesh.facts import ClusterFacts
-from ..mesh.ip_families import addresses_of, possible_families
-from ..mesh.versions import cilium_version, holds
+from ..mesh.endpoints.addresses import ip_version
+from ..mesh.endpoints.endpoint import SHOWN, EndpointProblem, MeshEndpoint, split_host_port
+from ..mesh.endpoints.ip_families import addresses_of, possible_families
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.versions.cilium_config import serves_node_ports
+from ..mesh.versions.minors import cilium_version, holds
 from .context import HELD, CheckContext
 from .registry import check
 

@@ -14,10 +14,10 @@ from ..findings.finding import Finding, Severity
 from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, restart, show, where
 from ..leases.registry import Lease
 from ..mesh.cidrs import ipam_mode
-from ..mesh.cilium_config import setting
-from ..mesh.facts import ClusterFacts
-from ..mesh.limits import MAX_CLUSTERS, max_clusters
-from ..mesh.versions import cilium_version, holds
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.versions.cilium_config import setting
+from ..mesh.versions.limits import MAX_CLUSTERS, max_clusters
+from ..mesh.versions.minors import cilium_version, holds
 from .context import CheckContext, members
 from .registry import check
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from ..findings.finding import Finding
 from ..findings.wording import command, finding, helm, kubectl, lines, listed, show, where
-from ..mesh.facts import ClusterFacts
-from ..mesh.installers import installer
-from ..mesh.ownership import marks_for_helm
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.ownership.installers import installer
+from ..mesh.ownership.objects import marks_for_helm
 from .context import CheckContext
 from .registry import check
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from ..findings.finding import Finding
 from ..findings.wording import finding, listed, show, where
-from ..mesh.facts import ClusterFacts
+from ..mesh.facts.cluster import ClusterFacts
 from .context import CheckContext
 from .registry import check
 

@@ -29,7 +29,7 @@ from ..leases.registry import (
     without_oldest,
 )
 from ..leases.tombstones import doubtful_deaths, remaining_access, returning_members, tombstones
-from ..mesh.facts import ClusterFacts
+from ..mesh.facts.cluster import ClusterFacts
 from .context import CheckContext
 from .registry import check
 

@@ -29,9 +29,9 @@ from ..mesh.cidrs import (
     parse_networks,
     pool_ranges,
 )
-from ..mesh.cilium_config import enabled, ip_versions, routing_mode, setting, tunnel, underlay
-from ..mesh.endpoint_addresses import canonical_ip, is_ip
-from ..mesh.facts import ClusterFacts
+from ..mesh.endpoints.addresses import canonical_ip, is_ip
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.versions.cilium_config import enabled, ip_versions, routing_mode, setting, tunnel, underlay
 from .context import CheckContext, members
 from .registry import check
 

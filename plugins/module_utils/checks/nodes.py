@@ -11,9 +11,9 @@ from ..base.networks import NetworkSet
 from ..findings.finding import Finding
 from ..findings.wording import command, finding, group_finding, listed
 from ..mesh.cidrs import allocated_ranges, parse_networks
-from ..mesh.endpoint_addresses import canonical_ip, is_ip
-from ..mesh.endpoints import MeshEndpoint
-from ..mesh.facts import ClusterFacts
+from ..mesh.endpoints.addresses import canonical_ip, is_ip
+from ..mesh.endpoints.endpoint import MeshEndpoint
+from ..mesh.facts.cluster import ClusterFacts
 from .context import CheckContext, members
 from .registry import check
 

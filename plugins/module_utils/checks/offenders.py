@@ -12,7 +12,7 @@ from typing import Final
 
 from ..findings.finding import Finding
 from ..leases.registry import Lease
-from ..mesh.facts import ClusterFacts
+from ..mesh.facts.cluster import ClusterFacts
 from .context import CheckContext
 
 _ALONE: Final = frozenset({"CM-LEASE-01", "CM-LEASE-02", "CM-LEASE-03", "CM-TOMB-01"})

@@ -11,16 +11,16 @@ from ..findings.finding import Finding
 from ..findings.wording import cilium_cli, finding, helm, kubectl, lines, listed, show, where
 from ..links.drift import was_ours
 from ..links.peer_keys import DesiredKeys, Link, agents_keys, keys_for_peer, would_conflict
-from ..mesh.endpoint_addresses import canonical_ip, is_ip
-from ..mesh.endpoints import MeshEndpoint
-from ..mesh.etcd_config import keys_of, valid_cluster_name
-from ..mesh.facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
-from ..mesh.gitops import ARGO, HELM_LABEL, HELM_NAME, HELM_NAMESPACE, KEEP, made_by_helm
-from ..mesh.helm_upgrade import helm_upgrade
-from ..mesh.model import MANAGER_DOMAIN
-from ..mesh.ownership import made_by_bindings, made_by_hand
-from ..mesh.trust import Trust
-from ..mesh.versions import aliases_in_config, aliases_in_template, cilium_version, reader_version
+from ..mesh.binding.model import MANAGER_DOMAIN
+from ..mesh.endpoints.addresses import canonical_ip, is_ip
+from ..mesh.endpoints.endpoint import MeshEndpoint
+from ..mesh.endpoints.etcd_config import keys_of, valid_cluster_name
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
+from ..mesh.ownership.gitops import ARGO, HELM_LABEL, HELM_NAME, HELM_NAMESPACE, KEEP, made_by_helm
+from ..mesh.ownership.helm_upgrade import helm_upgrade
+from ..mesh.ownership.objects import made_by_bindings, made_by_hand
+from ..mesh.trust.link_trust import Trust
+from ..mesh.versions.minors import aliases_in_config, aliases_in_template, cilium_version, reader_version
 from ..plan.steps import PlanOptions
 from .context import CheckContext
 from .registry import check
@@ -57,8 +57,8 @@ def _helm_objects(facts: ClusterFacts, *, kept: bool) -> list[tuple[str, str]]:
 def peer_objects_are_not_owned_by_helm(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
     """Report objects with peers that a Helm upgrade changes or deletes.
 
-    What an upgrade with config.enabled=true does depends on the case (mesh/helm_upgrade.py); one with false deletes the objects unless
-    they are annotated.
+    What an upgrade with config.enabled=true does depends on the case (mesh/ownership/helm_upgrade.py); one with false deletes the objects
+    unless they are annotated.
     """
     objects = _helm_objects(facts, kept=False)
     if not objects:

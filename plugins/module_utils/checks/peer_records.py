@@ -16,8 +16,8 @@ from ..etcd.peer_records import ADDRESSES, CONFIG, IDENTITIES, NODES, RESERVED, 
 from ..findings.finding import Finding
 from ..findings.wording import finding, listed, show
 from ..mesh.cidrs import allocated_ranges, parse_networks, pool_ranges
-from ..mesh.cilium_config import setting
-from ..mesh.facts import ClusterFacts
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.versions.cilium_config import setting
 from .context import CheckContext
 from .registry import check
 

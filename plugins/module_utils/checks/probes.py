@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from ..findings.finding import Finding
 from ..findings.wording import finding, kubectl, lines, listed, show, where
-from ..mesh.facts import ClusterFacts, ProbeResult
+from ..mesh.facts.cluster import ClusterFacts, ProbeResult
 from .context import CheckContext
 from .registry import check
 

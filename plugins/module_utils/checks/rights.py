@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ..findings.finding import Finding
 from ..findings.wording import finding, lines, listed, where
-from ..mesh.facts import ClusterFacts
+from ..mesh.facts.cluster import ClusterFacts
 from .context import CheckContext
 from .registry import check
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from ..findings.finding import Finding
 from ..findings.wording import finding, helm, kubectl, lines, listed, show, where
 from ..links.load_balancer import ELB_AUTOCREATE, ELB_ID, bound_elsewhere
-from ..mesh.endpoint_addresses import canonical_ip, is_ip
-from ..mesh.endpoints import EndpointProblem, MeshEndpoint
-from ..mesh.facts import ClusterFacts, NodeFacts
+from ..mesh.endpoints.addresses import canonical_ip, is_ip
+from ..mesh.endpoints.endpoint import EndpointProblem, MeshEndpoint
+from ..mesh.facts.cluster import ClusterFacts, NodeFacts
 from .context import CheckContext
 from .registry import check
 

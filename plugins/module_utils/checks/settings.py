@@ -10,11 +10,11 @@ from typing import Final
 
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, kubectl, lines, listed, restart, value_groups, where
-from ..mesh.cilium_config import enabled
-from ..mesh.cilium_values import refused_values
-from ..mesh.config_request import HUBBLE_UI, config_requests
-from ..mesh.facts import ClusterFacts
-from ..mesh.versions import CiliumVersion, cilium_version, holds, policy_local_by_default
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.versions.cilium_config import enabled
+from ..mesh.versions.cilium_values import refused_values
+from ..mesh.versions.config_request import HUBBLE_UI, config_requests
+from ..mesh.versions.minors import CiliumVersion, cilium_version, holds, policy_local_by_default
 from .context import CheckContext, members
 from .registry import check
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ..findings.finding import Finding
 from ..findings.wording import finding, listed
-from ..mesh.ownership import former_members
+from ..mesh.ownership.objects import former_members
 from .context import CheckContext
 from .registry import check
 

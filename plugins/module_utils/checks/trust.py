@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from ..findings.finding import Finding
 from ..findings.wording import finding, grouped, helm, kubectl, lines, listed, show, where
-from ..mesh.ca_roll import MARK, roll_of
-from ..mesh.ca_sources import AGENTS, KVSTOREMESH, ca_source
-from ..mesh.facts import ClusterFacts
-from ..mesh.trust import Trust, anchor
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.trust.ca_roll import MARK, roll_of
+from ..mesh.trust.ca_sources import AGENTS, KVSTOREMESH, ca_source
+from ..mesh.trust.link_trust import Trust, anchor
 from .context import CheckContext, members
 from .registry import check
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from ..findings.finding import Finding
 from ..findings.wording import finding, group_finding, grouped, listed, show, where
-from ..mesh.facts import ClusterFacts
-from ..mesh.versions import KNOWN, agent_version, apiserver_version, cilium_version, is_known_minor
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.versions.minors import KNOWN, agent_version, apiserver_version, cilium_version, is_known_minor
 from .context import CheckContext, members
 from .registry import check
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from ..findings.finding import Finding
 from ..findings.wording import finding, show
-from ..mesh.waivers import LONGEST, Waiver
+from ..mesh.binding.waivers import LONGEST, Waiver
 from .context import CheckContext
 from .registry import check
 

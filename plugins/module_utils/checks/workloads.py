@@ -13,10 +13,10 @@ from datetime import timedelta
 
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, helm, kubectl, lines, listed, where
-from ..mesh.cilium_config import enabled, setting
-from ..mesh.endpoints import MeshEndpoint
-from ..mesh.facts import ClusterFacts, WorkloadFacts
-from ..mesh.versions import aliases_in_template, cilium_version, holds
+from ..mesh.endpoints.endpoint import MeshEndpoint
+from ..mesh.facts.cluster import ClusterFacts, WorkloadFacts
+from ..mesh.versions.cilium_config import enabled, setting
+from ..mesh.versions.minors import aliases_in_template, cilium_version, holds
 from .context import CheckContext
 from .registry import check
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..base.numbers import whole_number
-from ..mesh.cilium_config import enabled, ip_versions, setting
-from ..mesh.facts import ClusterFacts
-from ..mesh.limits import max_clusters
-from ..mesh.size_facts import ServiceNumbers, SizeFacts
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.facts.sizes import ServiceNumbers, SizeFacts
+from ..mesh.versions.cilium_config import enabled, ip_versions, setting
+from ..mesh.versions.limits import max_clusters
 from .limits import IDENTITIES_OF, LOAD_BALANCER_ENTRIES
 
 NODE_BYTES: Final = 2048

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from ..base.errors import InvalidInput
 from ..base.input_problems import Problems, sentence
-from ..mesh.model import Mesh
-from ..mesh.topology import Mode
+from ..mesh.binding.model import Mesh
+from ..mesh.binding.topology import Mode
 from .cluster_size import ClusterSize
 from .limits import LIMITS, Bound
 from .usage import Load, Usage, etcd_loads, usages

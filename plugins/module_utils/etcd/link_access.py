@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 from ..base.dialling import DialRule
 from ..base.sealed import Sealed, SecretStore
 from ..base.yaml_reader import NotYaml, load_yaml
-from ..mesh.endpoint_addresses import canonical_ip, is_ip
-from ..mesh.endpoints import DEFAULT_PORT
-from ..mesh.etcd_config import DIRECTORY
-from ..mesh.facts import ClusterFacts, PeerSecretFacts
+from ..mesh.endpoints.addresses import canonical_ip, is_ip
+from ..mesh.endpoints.endpoint import DEFAULT_PORT
+from ..mesh.endpoints.etcd_config import DIRECTORY
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts
 from .client import EtcdAccess
 
 _REMOTE_CERT: Final = "clustermesh-apiserver-remote-cert"

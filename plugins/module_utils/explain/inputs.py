@@ -13,7 +13,7 @@ from ..base.json_fields import mapping, number, text, texts
 from ..items.labels import matches
 from ..items.scene import Scene
 from ..kube.client import Cluster
-from ..mesh.traffic_facts import PodMeta, TrafficFacts
+from ..mesh.facts.traffic import PodMeta, TrafficFacts
 from .question import QuestionSide
 
 PODS_LOOKED_AT = 5  # of each end; pods of one workload are alike

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..mesh.traffic_facts import PodMeta
+from ..mesh.facts.traffic import PodMeta
 from ..policies.evaluate.endpoints import Flow, PolicyEndpoint
 from ..policies.evaluate.verdict import Decision, Outcome, verdict
 from ..policies.evaluate.world import PolicyWorld, pod_endpoint

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..mesh.cilium_config import replaces_kube_proxy, setting
-from ..mesh.facts import ClusterFacts
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.facts.traffic import EndpointFacts, Key, ObjectFacts, TrafficFacts
 from ..mesh.link_stage import LinkStage
-from ..mesh.traffic_facts import EndpointFacts, Key, ObjectFacts, TrafficFacts
+from ..mesh.versions.cilium_config import replaces_kube_proxy, setting
 from ..services.annotations import affinity_of, is_global, is_shared
 from ..services.endpoints import MIRRORED
 from ..services.viability_findings import port_names_match

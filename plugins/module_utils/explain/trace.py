@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from ..base.json_fields import mapping
 from ..base.tables import count
-from ..mesh.cilium_config import routing_mode
+from ..mesh.facts.traffic import PodMeta
 from ..mesh.node_ports import pod_network_ports
-from ..mesh.traffic_facts import PodMeta
+from ..mesh.versions.cilium_config import routing_mode
 from ..policies.evaluate.world import policy_world
 from ..services.mesh_view import NAMESPACE_GLOBAL
 from ..services.mesh_view import MeshView as Services

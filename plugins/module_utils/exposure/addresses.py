@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from ..findings.wording import printable
 from ..items.models import ExposedService
-from ..mesh.endpoint_addresses import ip_version, is_ip
-from ..mesh.facts import ClusterFacts, NodeFacts
-from ..mesh.traffic_facts import Key, ObjectFacts, TrafficFacts
+from ..mesh.endpoints.addresses import ip_version, is_ip
+from ..mesh.facts.cluster import ClusterFacts, NodeFacts
+from ..mesh.facts.traffic import Key, ObjectFacts, TrafficFacts
 
 _TEXT: Final = 300
 

@@ -14,8 +14,8 @@ from ..base.json_fields import parse_time
 from ..items.models import ExposedService
 from ..items.owned import owning_item
 from ..items.scene import Scene
-from ..mesh.cilium_config import replaces_kube_proxy
-from ..mesh.traffic_facts import ObjectFacts
+from ..mesh.facts.traffic import ObjectFacts
+from ..mesh.versions.cilium_config import replaces_kube_proxy
 from ..services.annotations import is_global, is_shared
 from ..services.endpoints import endpoint_counts
 from .addresses import AddressStatus, address_status

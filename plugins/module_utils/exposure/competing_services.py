@@ -15,8 +15,8 @@ from ..items.desired import Desired
 from ..items.models import ExposedService
 from ..items.owned import owning_item
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind
-from ..mesh.traffic_facts import ObjectFacts
+from ..mesh.binding.item_kinds import ItemKind
+from ..mesh.facts.traffic import ObjectFacts
 from .names import order_of
 from .target import ExposureTarget, find_target, protocol_of, target_port_of
 

@@ -26,10 +26,10 @@ from typing import Final
 
 from ..findings.wording import config_evidence, helm, lines, listed, printable, restart
 from ..items.models import ExposedService
-from ..mesh.cilium_config import enabled, ip_versions, replaces_kube_proxy, setting
-from ..mesh.facts import ClusterFacts
-from ..mesh.traffic_facts import TrafficFacts
-from ..mesh.versions import cilium_version, first_minor, holds
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.facts.traffic import TrafficFacts
+from ..mesh.versions.cilium_config import enabled, ip_versions, replaces_kube_proxy, setting
+from ..mesh.versions.minors import cilium_version, first_minor, holds
 from ..policies.evaluate.endpoints import NAMESPACE
 from ..policies.evaluate.label_filters import label_filters
 from ..policies.evaluate.settings import unreadable_flags

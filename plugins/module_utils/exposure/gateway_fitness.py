@@ -8,9 +8,9 @@ from typing import Final
 
 from ..findings.wording import config_evidence, helm, lines, printable, restart, show
 from ..items.models import ExposedService
-from ..mesh.cilium_config import enabled
-from ..mesh.facts import ClusterFacts
-from ..mesh.traffic_facts import GATEWAY_GROUP, TrafficFacts
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.facts.traffic import GATEWAY_GROUP, TrafficFacts
+from ..mesh.versions.cilium_config import enabled
 from .issues import ExposureIssue
 from .names import GATEWAY_CONTROLLER
 from .parse import DEFAULT_GATEWAY_CLASS

@@ -16,8 +16,8 @@ from ..items.desired import Desired
 from ..items.models import ExposedService
 from ..items.owned import owning_item
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.traffic_facts import ObjectFacts
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.facts.traffic import ObjectFacts
 from .names import CLAIM_ANNOTATION, DNS_ANNOTATION
 
 _HOLDS: Final = 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..findings.finding import Finding, Severity
 from ..findings.wording import finding, lines
-from ..mesh.item_kinds import ItemRef
+from ..mesh.binding.item_kinds import ItemRef
 
 
 @dataclass(frozen=True, kw_only=True)

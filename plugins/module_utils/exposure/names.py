@@ -8,8 +8,8 @@ from typing import Final
 
 from ..items.models import ExposedService
 from ..items.owned import NAME_LIMIT, object_name
-from ..mesh.model import MANAGER_DOMAIN, Binding
-from ..mesh.traffic_facts import GATEWAY_GROUP
+from ..mesh.binding.model import MANAGER_DOMAIN, Binding
+from ..mesh.facts.traffic import GATEWAY_GROUP
 from .ranges import versions_of
 
 DNS_ANNOTATION: Final = "external-dns.alpha.kubernetes.io/hostname"

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from ..items.models import ExposedService
 from ..items.owned import DesiredObject, owned_object
-from ..mesh.model import Binding
-from ..mesh.traffic_facts import GATEWAY_GROUP
+from ..mesh.binding.model import Binding
+from ..mesh.facts.traffic import GATEWAY_GROUP
 from ..services.annotations import AFFINITY, GLOBAL, SHARED, is_global, is_shared
 from .enforcement import Enforcement
 from .names import CLAIM_ANNOTATION, DNS_ANNOTATION, gateways_path, name_of, policies_path, routes_path, services_path

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The spec of an ExposedService -> ``items.models.ExposedService``. Its structure is that of the CRD (mesh/schemas.py)."""
+"""The spec of an ExposedService -> ``items.models.ExposedService``. Its structure is that of the CRD (mesh/binding/schemas.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..base.conditions import timestamp
 from ..base.input_problems import Problems, is_list, quoted, suggest
 from ..base.structure import Reader
 from ..items.models import ExposedPort, ExposedService
-from ..mesh.schemas import SPECS
+from ..mesh.binding.schemas import SPECS
 from .ranges import parse_ranges
 
 DEFAULT_GATEWAY_CLASS: Final = "cilium"

@@ -12,8 +12,8 @@ from ..items.models import ExposedService
 from ..items.owned import DesiredObject, object_changes, owning_item, prune_steps
 from ..items.planned import PRUNE_WAVES, WAVES, ItemPlan, ItemVerdict
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.traffic_facts import ObjectFacts
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.facts.traffic import ObjectFacts
 from ..plan.steps import Step
 from .competing_services import CompetingServices
 from .findings import exposure_findings

@@ -12,9 +12,9 @@ from ..findings.wording import listed, printable
 from ..items.models import ExposedPort, ExposedService
 from ..items.owned import ITEM_ANNOTATION
 from ..items.system import protected_service
-from ..mesh.facts import ClusterFacts
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.traffic_facts import Key, ObjectFacts, TrafficFacts
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.facts.traffic import Key, ObjectFacts, TrafficFacts
 from .issues import ExposureIssue
 
 

@@ -30,7 +30,7 @@ class Scope(StrEnum):
     MESH = "mesh"  # function(context)
     COMMON_PEER = "common_peer"  # function(context), once per group of clusters with a common peer: for values that must be unique there
     CONNECTED = "connected"  # function(context), once per group of clusters that links connect: for values that must be equal there
-    ITEM = "item"  # one item (mesh/item_kinds.py), in one or several clusters
+    ITEM = "item"  # one item (mesh/binding/item_kinds.py), in one or several clusters
     FABRIC = "fabric"  # the bindings of a fabric together
     RUN = "run"  # one run of a playbook or module
 
@@ -62,7 +62,7 @@ class Finding:
     evidence: str = ""  # what was read, and where; never a value of a Secret
     fix: str = ""  # a command or a Helm value
     accepted: bool = False  # the user listed the code in ``accept``; it no longer blocks
-    item: str = ""  # the item that it is about (mesh/item_kinds.py), e.g. "globalServices/nginx"; it then concerns that item alone
+    item: str = ""  # the item that it is about (mesh/binding/item_kinds.py), e.g. "globalServices/nginx"; it then concerns that item alone
     others: tuple[str, ...] = ()  # further clusters that it is about, where there are more than ``cluster`` and ``peer``
 
     @property

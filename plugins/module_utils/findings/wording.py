@@ -8,11 +8,11 @@ import shlex
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from ..mesh.facts import ClusterFacts
-from ..mesh.gitops import HELM_NAME
-from ..mesh.installers import installer, set_values
-from ..mesh.item_kinds import ItemRef
-from ..mesh.versions import cilium_version
+from ..mesh.binding.item_kinds import ItemRef
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.ownership.gitops import HELM_NAME
+from ..mesh.ownership.installers import installer, set_values
+from ..mesh.versions.minors import cilium_version
 from .catalogue import CATALOGUE
 from .finding import Finding, Severity
 
@@ -161,7 +161,7 @@ def command(*words: str) -> str:
 def helm(facts: ClusterFacts, *values: str) -> str:
     """Return the helm command that sets values and keeps all others and the version.
 
-    Where another installer set up Cilium, the text says where the values are set there (mesh/installers.py).
+    Where another installer set up Cilium, the text says where the values are set there (mesh/ownership/installers.py).
     """
     found = installer(facts)
     if found is not None:

@@ -11,7 +11,7 @@ from ..base.conditions import condition
 from ..base.redact import one_line
 from ..base.tables import count
 from ..findings.wording import listed
-from ..mesh.fleet_kinds import ERROR, PENDING, FleetKind
+from ..mesh.binding.fleet_kinds import ERROR, PENDING, FleetKind
 from .facts import TenantFacts
 from .models import EVERYWHERE, Fleet, FleetRequest, RefusedObject
 from .placement import candidates

@@ -18,7 +18,7 @@ from ..base.spec_limits import exceeded_limit, truncate_problems
 from ..base.structure import Reader
 from ..base.tables import count
 from ..items.labels import valid_key, valid_value
-from ..mesh.fleet_kinds import FleetKind
+from ..mesh.binding.fleet_kinds import FleetKind
 from .models import (
     WELL_KNOWN,
     Fleet,

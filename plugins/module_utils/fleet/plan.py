@@ -11,7 +11,7 @@ from typing import Any
 from ..base.json_fields import labels_of
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..mesh.fleet_kinds import FleetKind
+from ..mesh.binding.fleet_kinds import FleetKind
 from ..plan.steps import Plan, Step
 from .contents import keys_of
 from .evictions import Budget, evictions_of

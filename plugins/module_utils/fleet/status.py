@@ -16,7 +16,7 @@ from ..base.conditions import condition
 from ..base.redact import one_line
 from ..findings.finding import Finding
 from ..findings.wording import finding, listed
-from ..mesh.fleet_kinds import ERROR, PENDING, PROGRESSING, FleetKind
+from ..mesh.binding.fleet_kinds import ERROR, PENDING, PROGRESSING, FleetKind
 from .contents import ObjectKey
 from .facts import BindingFacts, MemberFacts, PlacedFacts, TenantFacts
 from .models import FleetRequest, FleetWorkload, RefusedObject

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..base.json_fields import annotations_of, labels_of, mapping, text
-from ..mesh.fleet_kinds import FleetKind
+from ..mesh.binding.fleet_kinds import FleetKind
 from ..plan.steps import ApiWrite, Step
 from .contents import CONTENT_ANNOTATION, KINDS, WORKLOAD_KINDS, ObjectKey, is_part, objects_of, with_digest
 from .facts import TenantFacts

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..leases.registry import RegistryProblem, parse_registry
-from ..mesh.facts import ClusterFacts, PeerSecretFacts, TlsSecretFacts, VolumeSource, WorkloadFacts, as_data
-from ..mesh.model import Mesh
-from ..mesh.versions import cilium_version
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts, TlsSecretFacts, VolumeSource, WorkloadFacts, as_data
+from ..mesh.versions.minors import cilium_version
 from .document import Document, Missing
 from .pseudonyms import named
 

@@ -19,12 +19,12 @@ from ..base.errors import InvalidInput
 from ..leases.claims import without_ended_claims
 from ..leases.quarantine import QUARANTINE, quarantine_end
 from ..leases.registry import Lease, LeaseState, Registry, lease_of
-from ..mesh.cilium_config import setting
-from ..mesh.etcd_config import valid_cluster_name
-from ..mesh.facts import ClusterFacts, PeerSecretFacts
-from ..mesh.limits import MAX_CLUSTERS, max_clusters
-from ..mesh.model import Mesh
-from ..mesh.trust import user_for
+from ..mesh.binding.model import Mesh
+from ..mesh.endpoints.etcd_config import valid_cluster_name
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts
+from ..mesh.trust.link_trust import user_for
+from ..mesh.versions.cilium_config import setting
+from ..mesh.versions.limits import MAX_CLUSTERS, max_clusters
 from ..plan.steps import NOW
 
 DEFAULT_NAME: Final = "default"  # the chart's; refused by Cilium together with an id

@@ -11,9 +11,9 @@ from ..findings.finding import Finding, Severity
 from ..findings.wording import config_evidence, finding, helm, lines, listed, show
 from ..leases.quarantine import lease_text
 from ..leases.registry import Registry, RegistryProblem, parse_registry, registry_name
-from ..mesh.facts import ClusterFacts
-from ..mesh.gitops import RECONCILER_NAMES, made_by_helm
-from ..mesh.model import Mesh
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.ownership.gitops import RECONCILER_NAMES, made_by_helm
 from .decide import IdentityDecision, IdentityVerdict
 from .plan import assignments, named_certificates
 

@@ -17,9 +17,9 @@ from typing import Any, Final
 from ..leases.plan import CONNECT_WAVE, copies_after, registry_steps, with_active_leases
 from ..leases.registry import Registry
 from ..links.fingerprint import facts_fingerprint
-from ..mesh.facts import CertificateFacts, ClusterFacts, TlsSecretFacts, WorkloadFacts
-from ..mesh.model import MANAGER_DOMAIN, Mesh
-from ..mesh.trust import anchor
+from ..mesh.binding.model import MANAGER_DOMAIN, Mesh
+from ..mesh.facts.cluster import CertificateFacts, ClusterFacts, TlsSecretFacts, WorkloadFacts
+from ..mesh.trust.link_trust import anchor
 from ..plan.steps import NOW, ApiWrite, Minted, Plan, Recipe, Step
 from .decide import IdentityDecision, IdentityVerdict, reserved_leases
 

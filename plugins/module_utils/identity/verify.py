@@ -19,7 +19,7 @@ from ..base.json_fields import text
 from ..base.json_reader import NotJson, load_json
 from ..base.redact import one_line
 from ..kube.client import Cluster
-from ..mesh.facts import ClusterFacts, WorkloadFacts
+from ..mesh.facts.cluster import ClusterFacts, WorkloadFacts
 from .decide import IdentityDecision
 from .plan import named_certificates, restart_mark, restarted
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.model import Mesh
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.binding.model import Mesh
 from .item import Item
 
 ItemType = TypeVar("ItemType", bound=Item)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
 
 
 @dataclass(frozen=True, kw_only=True)

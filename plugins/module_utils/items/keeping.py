@@ -13,7 +13,7 @@ from typing import Final
 
 from ..findings.finding import Finding
 from ..findings.wording import finding, listed
-from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
 from ..plan.steps import Step
 from .planned import ItemPlan, ItemVerdict
 

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.marks import MANAGED_BY_LABEL, OWNER_LABEL
-from ..mesh.model import MANAGER_DOMAIN, Binding
-from ..mesh.ownership import labels_of_new_object
-from ..mesh.traffic_facts import ObjectFacts
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.binding.model import MANAGER_DOMAIN, Binding
+from ..mesh.facts.traffic import ObjectFacts
+from ..mesh.ownership.marks import MANAGED_BY_LABEL, OWNER_LABEL
+from ..mesh.ownership.objects import labels_of_new_object
 from ..plan.steps import ApiWrite, Step, digest_of
 from .policy_waves import Rule, cease_wave, replaces_at_once, span_of
 

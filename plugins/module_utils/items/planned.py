@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ..findings.finding import Finding
-from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
 from ..plan.steps import Step
 
 WAVES: Final = {kind: kind.waves[0] for kind in ItemKind if kind.waves[0]}

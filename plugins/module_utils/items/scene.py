@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ..mesh.facts import ClusterFacts, ObserveFailure
-from ..mesh.model import Binding, Mesh
-from ..mesh.traffic_facts import TrafficFacts
+from ..mesh.binding.model import Binding, Mesh
+from ..mesh.facts.cluster import ClusterFacts, ObserveFailure
+from ..mesh.facts.traffic import TrafficFacts
 
 CONNECTED_PHASES = frozenset({"Connected", "Degraded"})
 """Phases of a binding in which its items are carried out (the prerequisite of a GlobalService and of a ConnectivityIntent)."""

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from ..mesh.facts import ClusterFacts
-from ..mesh.traffic_facts import Key, PodMeta, TrafficFacts
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.facts.traffic import Key, PodMeta, TrafficFacts
 
 API_SERVER: Final = ("default", "kubernetes")
 NAMES: Final = frozenset({"clustermesh-apiserver", "hubble-peer"})

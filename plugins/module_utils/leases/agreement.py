@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from ..mesh.facts import ClusterFacts
-from ..mesh.model import Mesh
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts
 from .registry import Lease, LeaseState, Registry, member_copies, merge, precedence
 
 WITNESSES: Final = 2  # copies that must hold a version, or a later one

@@ -13,10 +13,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from ..mesh.etcd_config import valid_cluster_name
-from ..mesh.facts import ClusterFacts
-from ..mesh.model import Binding, Mesh
-from ..mesh.ownership import labels_of_new_object, made_by_bindings
+from ..mesh.binding.model import Binding, Mesh
+from ..mesh.endpoints.etcd_config import valid_cluster_name
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.ownership.objects import labels_of_new_object, made_by_bindings
 from ..plan.steps import NOW, ApiWrite, Step
 from .agreement import is_certain, mesh_registry, readable_copies, unwitnessed
 from .plan_tombstones import without_tombstones

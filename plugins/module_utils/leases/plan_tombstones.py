@@ -10,8 +10,8 @@ from dataclasses import replace
 from ..base.redact import one_line
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..mesh.facts import ClusterFacts
-from ..mesh.model import Mesh
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts
 from ..plan.steps import NOW
 from .agreement import mesh_registry
 from .registry import Lease, LeaseState, Registry

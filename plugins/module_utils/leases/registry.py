@@ -22,11 +22,11 @@ from typing import Any, Final
 
 from ..base.json_reader import NotJson, load_json
 from ..base.networks import NetworkSet, widen_networks
+from ..mesh.binding.model import Binding, Mesh
 from ..mesh.cidrs import allocated_ranges, pool_ranges
-from ..mesh.facts import ClusterFacts, RegistryFacts
-from ..mesh.marks import OWNER_LABEL
-from ..mesh.model import Binding, Mesh
-from ..mesh.trust import anchor
+from ..mesh.facts.cluster import ClusterFacts, RegistryFacts
+from ..mesh.ownership.marks import OWNER_LABEL
+from ..mesh.trust.link_trust import anchor
 from ..plan.steps import NOW
 
 KEY: Final = "leases.json"

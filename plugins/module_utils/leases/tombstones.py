@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..base.redact import one_line
-from ..mesh.facts import ClusterFacts
-from ..mesh.model import Mesh
-from ..mesh.trust import PLAIN_USER, anchor, user_for_name
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.trust.link_trust import PLAIN_USER, anchor, user_for_name
 from .agreement import WITNESSES, agreed, is_certain, mesh_registry, readable_copies, witnesses_needed
 from .registry import Lease, LeaseState, Registry, covers, lease_of
 

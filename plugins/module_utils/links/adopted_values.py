@@ -18,15 +18,15 @@ from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
 from ..base.json_reader import load_json
-from ..mesh.endpoint_addresses import is_ip
-from ..mesh.etcd_config import keys_of
-from ..mesh.facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
-from ..mesh.gitops import HELM_NAME, KEEP_ANNOTATIONS, TOOLS, Tool, marked_by, marks_in
-from ..mesh.managed_fields import UPDATE, Entry, Owner, annotation, data_key, entries_of, owners
-from ..mesh.marks import ADOPTED_ANNOTATION
-from ..mesh.model import MANAGER_DOMAIN, Binding
-from ..mesh.ownership import made_by_bindings
-from ..mesh.versions import cilium_version, holds
+from ..mesh.binding.model import MANAGER_DOMAIN, Binding
+from ..mesh.endpoints.addresses import is_ip
+from ..mesh.endpoints.etcd_config import keys_of
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
+from ..mesh.ownership.gitops import HELM_NAME, KEEP_ANNOTATIONS, TOOLS, Tool, marked_by, marks_in
+from ..mesh.ownership.managed_fields import UPDATE, Entry, Owner, annotation, data_key, entries_of, owners
+from ..mesh.ownership.marks import ADOPTED_ANNOTATION
+from ..mesh.ownership.objects import made_by_bindings
+from ..mesh.versions.minors import cilium_version, holds
 
 USERS: Final = "clustermesh-remote-users"
 ItemFacts: TypeAlias = PeerSecretFacts | RemoteUsersFacts

@@ -19,14 +19,14 @@ from ..findings.wording import finding
 from ..leases.plan import CONNECT_WAVE, copies_after, leased_names, registry_after_connect, registry_step, registry_steps
 from ..leases.plan_tombstones import take_back_reason
 from ..leases.tombstones import returning_members
-from ..mesh.dialled_endpoints import DialledEndpoints
-from ..mesh.endpoints import EndpointProblem
-from ..mesh.etcd_config import valid_cluster_name
-from ..mesh.facts import ClusterFacts
+from ..mesh.binding.model import Mesh
+from ..mesh.endpoints.dialled import DialledEndpoints
+from ..mesh.endpoints.endpoint import EndpointProblem
+from ..mesh.endpoints.etcd_config import valid_cluster_name
+from ..mesh.facts.cluster import ClusterFacts
 from ..mesh.link_decisions import LinkDecisions
-from ..mesh.model import Mesh
-from ..mesh.ownership import remembered_by_members
-from ..mesh.trust import Trust, user_for_name
+from ..mesh.ownership.objects import remembered_by_members
+from ..mesh.trust.link_trust import Trust, user_for_name
 from ..plan.steps import LinkPlan, Plan, PlanOptions, Step
 from .disconnect import withdrawal
 from .fingerprint import facts_fingerprint

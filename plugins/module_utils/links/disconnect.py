@@ -12,11 +12,11 @@ from collections.abc import Collection, Mapping
 
 from ..findings.finding import Finding
 from ..leases.plan import DISCONNECT_WAVE, copies_after, leased_names, registry_after_disconnect, registry_step
-from ..mesh.etcd_config import valid_cluster_name
-from ..mesh.facts import ClusterFacts
-from ..mesh.model import Mesh
-from ..mesh.ownership import remembered_peers
-from ..mesh.trust import user_for_name
+from ..mesh.binding.model import Mesh
+from ..mesh.endpoints.etcd_config import valid_cluster_name
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.ownership.objects import remembered_peers
+from ..mesh.trust.link_trust import user_for_name
 from ..plan.steps import Plan, Step
 from .fingerprint import facts_fingerprint
 from .host_aliases import alias_step, desired_aliases

@@ -15,13 +15,13 @@ from typing import Final, TypeAlias
 
 from ..findings.finding import Finding, Severity
 from ..findings.wording import finding, lines
-from ..mesh.etcd_config import DIRECTORY, keys_of
-from ..mesh.facts import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
-from ..mesh.gitops import HELM_NAME, Tool, marked_by, reconciler
-from ..mesh.managed_fields import annotation, data_key, entries_of, owners
-from ..mesh.marks import USERS_ANNOTATION
-from ..mesh.model import MANAGER_DOMAIN, Binding
-from ..mesh.ownership import written_peers
+from ..mesh.binding.model import MANAGER_DOMAIN, Binding
+from ..mesh.endpoints.etcd_config import DIRECTORY, keys_of
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
+from ..mesh.ownership.gitops import HELM_NAME, Tool, marked_by, reconciler
+from ..mesh.ownership.managed_fields import annotation, data_key, entries_of, owners
+from ..mesh.ownership.marks import USERS_ANNOTATION
+from ..mesh.ownership.objects import written_peers
 from .adopted_values import USERS
 
 SHOWN: Final = 8

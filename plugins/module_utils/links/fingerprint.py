@@ -7,10 +7,10 @@ Versions of objects, readiness and times are not included: they change without c
 
 from __future__ import annotations
 
-from ..mesh.ca_roll import MARK
-from ..mesh.facts import CaSecretFacts, ClusterFacts, PeerSecretFacts, RegistryFacts, ServiceFacts, TlsSecretFacts, WorkloadFacts
-from ..mesh.ip_families import dialable_families
-from ..mesh.versions import cilium_version, reader_version
+from ..mesh.endpoints.ip_families import dialable_families
+from ..mesh.facts.cluster import CaSecretFacts, ClusterFacts, PeerSecretFacts, RegistryFacts, ServiceFacts, TlsSecretFacts, WorkloadFacts
+from ..mesh.trust.ca_roll import MARK
+from ..mesh.versions.minors import cilium_version, reader_version
 from ..plan.steps import digest_of
 from .load_balancer import ELB_AUTOCREATE, ELB_ID
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from ..base.tables import count
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..mesh.address_moves import moves_after, write_moves
-from ..mesh.endpoint_addresses import canonical_ip, is_ip
-from ..mesh.facts import ClusterFacts, HostAlias, WorkloadFacts
-from ..mesh.model import Binding
-from ..mesh.ownership import moves_annotation, recorded_moves
-from ..mesh.versions import aliases_in_template, reader_version
+from ..mesh.binding.model import Binding
+from ..mesh.endpoints.address_moves import moves_after, write_moves
+from ..mesh.endpoints.addresses import canonical_ip, is_ip
+from ..mesh.facts.cluster import ClusterFacts, HostAlias, WorkloadFacts
+from ..mesh.ownership.objects import moves_annotation, recorded_moves
+from ..mesh.versions.minors import aliases_in_template, reader_version
 from ..plan.steps import NOW, ApplyHostAliases, Step
 from .peer_keys import Link
 
@@ -82,7 +82,7 @@ def alias_step(
 ) -> Step | None:
     """Return the write that makes the binding's entries equal to ``desired``; None if they are equal already.
 
-    :param peers: cluster names of the peers that this workload goes on dialling; the record of the others goes (mesh/address_moves.py).
+    :param peers: cluster names of the peers that this workload goes on dialling; records of others go (mesh/endpoints/address_moves.py).
     :param moved: those of which other addresses or names are dialled than before: the time of the write is recorded.
     """
     workload = desired.workload

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..mesh.endpoints import EndpointProblem
-from ..mesh.facts import ClusterFacts, ServiceFacts
-from ..mesh.model import MANAGER_DOMAIN, Binding
+from ..mesh.binding.model import MANAGER_DOMAIN, Binding
+from ..mesh.endpoints.endpoint import EndpointProblem
+from ..mesh.facts.cluster import ClusterFacts, ServiceFacts
 from ..plan.steps import ApiWrite, Step
 
 ELB_ID: Final = "kubernetes.io/elb.id"

@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..mesh.ca_roll import BOTH, roll_of
-from ..mesh.endpoints import MeshEndpoint
-from ..mesh.etcd_config import LOCAL_PORT, ca_key, config_text, keys_of, local_config
-from ..mesh.facts import CertificateFacts, ClusterFacts, PeerSecretFacts, SecretKeyFacts, TlsSecretFacts
-from ..mesh.trust import Trust
-from ..mesh.trust_mode import ClientCertificate
-from ..mesh.versions import cilium_version
+from ..mesh.binding.trust_mode import ClientCertificate
+from ..mesh.endpoints.endpoint import MeshEndpoint
+from ..mesh.endpoints.etcd_config import LOCAL_PORT, ca_key, config_text, keys_of, local_config
+from ..mesh.facts.cluster import CertificateFacts, ClusterFacts, PeerSecretFacts, SecretKeyFacts, TlsSecretFacts
+from ..mesh.trust.ca_roll import BOTH, roll_of
+from ..mesh.trust.link_trust import Trust
+from ..mesh.versions.minors import cilium_version
 from ..plan.steps import FromSecret, Literal, Minted, PlanOptions, Recipe
 
 WORTH_RENEWING = timedelta(days=1)  # gain in lifetime below which nothing is renewed; else one near its CA's end would be in every run

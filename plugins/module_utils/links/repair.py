@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..mesh.facts import ClusterFacts, PeerSecretFacts
-from ..mesh.managed_fields import data_key, owners, remove_owners
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts
+from ..mesh.ownership.managed_fields import data_key, owners, remove_owners
 from ..plan.steps import ApiWrite, Step
 from .adopted_values import peer_objects
 from .drift import was_ours

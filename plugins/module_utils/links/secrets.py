@@ -11,11 +11,11 @@ from functools import partial
 
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..mesh.etcd_config import keys_of
-from ..mesh.facts import ClusterFacts, PeerSecretFacts
-from ..mesh.model import Binding
-from ..mesh.ownership import labels_to_apply, made_by_bindings, own_keys, peers_annotation, write_peers
-from ..mesh.versions import aliases_in_config, reader_version
+from ..mesh.binding.model import Binding
+from ..mesh.endpoints.etcd_config import keys_of
+from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts
+from ..mesh.ownership.objects import labels_to_apply, made_by_bindings, own_keys, peers_annotation, write_peers
+from ..mesh.versions.minors import aliases_in_config, reader_version
 from ..plan.steps import ApplySecret, DeleteObject, PlanOptions, Step
 from .adopted_values import annotations_to_keep
 from .drift import changed_finding, was_ours

@@ -18,12 +18,12 @@ from ..base.optional_imports import optional
 from ..base.yaml_reader import NotYaml, compose_yaml, load_yaml
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..mesh.facts import ClusterFacts
-from ..mesh.marks import USERS_ANNOTATION
-from ..mesh.model import Binding
-from ..mesh.ownership import labels_of_new_object, made_by_bindings, marks_for_helm
-from ..mesh.trust import PLAIN_USER, user_for
-from ..mesh.versions import cilium_version, holds
+from ..mesh.binding.model import Binding
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.ownership.marks import USERS_ANNOTATION
+from ..mesh.ownership.objects import labels_of_new_object, made_by_bindings, marks_for_helm
+from ..mesh.trust.link_trust import PLAIN_USER, user_for
+from ..mesh.versions.minors import cilium_version, holds
 from ..plan.steps import DeleteObject, Step, WriteUsers
 from .peer_keys import Link
 

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from ..base.errors import ClusterError, Forbidden, LockHeld, LockLost, may_be_done
 from ..kube.client import Cluster
-from ..mesh.model import Binding
+from ..mesh.binding.model import Binding
 from .holder import holder_name
 from .member import MemberLock, Taken, read_lock
 from .state import DURATION, MARGIN, LockState, lock_name

@@ -13,7 +13,7 @@ from typing import Final
 from ..base.errors import ClusterError, Forbidden, LockLost, ServerRefused, WriteConflict
 from ..base.json_fields import items, text
 from ..kube.client import Cluster, Object
-from ..mesh.model import Binding
+from ..mesh.binding.model import Binding
 from .state import LockState, emptied_body, lock_name, lock_state, locks_path, new_body, renewed_body, taken_body
 
 TRIES: Final = 5  # conflicting writes in a row, after which another run counts as the holder

@@ -14,8 +14,8 @@ from typing import Any, Final
 from ..base.json_fields import mapping, parse_time, text
 from ..base.redact import one_line
 from ..leases.registry import registry_name
-from ..mesh.model import Binding
-from ..mesh.ownership import labels_of_new_object
+from ..mesh.binding.model import Binding
+from ..mesh.ownership.objects import labels_of_new_object
 
 DURATION: Final = 30  # seconds that a lock lasts without renewal, where the user sets no other
 SHORTEST: Final = 5  # seconds; the least that a user can set

@@ -16,7 +16,7 @@ from ..base.json_fields import annotations_of, parse_time, text, texts
 from ..findings.finding import Finding, Severity
 from ..findings.wording import finding, listed, show
 from ..fleet.names import karmada_namespace
-from ..mesh.endpoint_addresses import is_ip, refusal_of_address
+from ..mesh.endpoints.addresses import is_ip, refusal_of_address
 from .contents import Found
 from .facts import ClusterSide, KarmadaFacts, Object
 from .management import Provisioning

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..fleet.names import LABEL_LENGTH, Tenant, member_name
-from ..mesh.fleet_kinds import FleetKind
+from ..mesh.binding.fleet_kinds import FleetKind
 
 
 @dataclass(frozen=True, kw_only=True)

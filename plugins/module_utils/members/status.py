@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..base.conditions import condition, timestamp, with_transition_times
 from ..base.json_fields import items, mapping, number, parse_time, text
-from ..mesh.fleet_kinds import ERROR, PENDING, FleetKind
+from ..mesh.binding.fleet_kinds import ERROR, PENDING, FleetKind
 from .facts import Object
 from .management import Provisioning
 from .models import Member

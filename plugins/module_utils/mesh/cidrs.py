@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from ..base.networks import Network
-from .cilium_config import ip_versions, setting
-from .facts import ClusterFacts
+from .facts.cluster import ClusterFacts
+from .versions.cilium_config import ip_versions, setting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,11 +13,12 @@ from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
 from ..base.gc_pause import collector_paused
-from .address_moves import Held, held_until
-from .dialled_endpoints import DialledEndpoints
-from .endpoint_addresses import dialable
-from .endpoint_names import MemberNames
-from .endpoints import (
+from .binding.link_policy import LinkPolicy
+from .binding.model import Mesh
+from .endpoints.address_moves import Held, held_until
+from .endpoints.addresses import dialable
+from .endpoints.dialled import DialledEndpoints
+from .endpoints.endpoint import (
     EndpointProblem,
     InUse,
     MeshEndpoint,
@@ -27,14 +28,13 @@ from .endpoints import (
     needs_names_in_use,
     refused_values,
 )
-from .endpoints_in_use import endpoints_in_use
-from .facts import ClusterFacts
-from .ip_families import dialable_families, limit_to_families
-from .link_policy import LinkPolicy
-from .member_names import alias_names, names_in_use
-from .model import Mesh
-from .ownership import recorded_moves
-from .trust import Trust, TrustProblem, TrustSide, trust_between
+from .endpoints.in_use import endpoints_in_use
+from .endpoints.ip_families import dialable_families, limit_to_families
+from .endpoints.member_names import alias_names, names_in_use
+from .endpoints.names import MemberNames
+from .facts.cluster import ClusterFacts
+from .ownership.objects import recorded_moves
+from .trust.link_trust import Trust, TrustProblem, TrustSide, trust_between
 
 Endpoints: TypeAlias = Mapping[str, MeshEndpoint | EndpointProblem]
 """Inventory name of a cluster -> its endpoint with all its addresses, or the reason why there is none."""

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from .cilium_config import enabled, routing_mode, setting, tunnel_protocol
-from .facts import ClusterFacts
+from .facts.cluster import ClusterFacts
+from .versions.cilium_config import enabled, routing_mode, setting, tunnel_protocol
 
 
 @dataclass(frozen=True, kw_only=True)

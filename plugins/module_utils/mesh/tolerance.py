@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..base.errors import CredentialsInvalid, Forbidden, InvalidInput, MissingLibrary
-from .facts import ClusterFacts, ObserveFailure
-from .model import Mesh
-from .ownership import remembered_by_members
+from .binding.model import Mesh
+from .facts.cluster import ClusterFacts, ObserveFailure
+from .ownership.objects import remembered_by_members
 
 OWN_FAULT: Final = frozenset({InvalidInput.code, MissingLibrary.code})
 """Faults of the input or of the machine that runs the engine, which never count as a cluster that is down."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..base.json_fields import items, mapping
 from ..findings.catalogue import CATALOGUE
 from ..findings.finding import Severity
-from ..mesh.fleet_kinds import ROLLOUT_PHASES, FleetKind
+from ..mesh.binding.fleet_kinds import ROLLOUT_PHASES, FleetKind
 from .catalogue import OPERATOR
 from .member_state import MemberState, link_states_of, member_states_of
 

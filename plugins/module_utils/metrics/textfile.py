@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from ..base.json_fields import items, mapping, parse_time
 from ..findings.finding import Severity
-from ..mesh.fleet_kinds import FleetKind
-from ..mesh.item_kinds import ItemKind
+from ..mesh.binding.fleet_kinds import FleetKind
+from ..mesh.binding.item_kinds import ItemKind
 from .catalogue import BY_NAME, RUN, metrics_of
 from .member_state import Link, MemberState, departed_states, link_states_of, member_states_of
 

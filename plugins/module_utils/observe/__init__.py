@@ -23,8 +23,8 @@ from ..base.sealed import SecretStore
 from ..kube.client import Cluster, ClusterAccess, open_cluster
 from ..lock.member import find_lock
 from ..lock.state import LockState
-from ..mesh.facts import ClusterFacts, ObserveFailure, Unread
-from ..mesh.model import Binding
+from ..mesh.binding.model import Binding
+from ..mesh.facts.cluster import ClusterFacts, ObserveFailure, Unread
 from . import certificates, peers
 from .assemble import assemble
 from .bundle import bundle_of, with_bundle

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base.json_fields import annotations_of, labels_of, text
 from ..kube.client import ClusterAccess
-from ..mesh.facts import CaSecretFacts, ClusterFacts, RegistryFacts, Unread, WorkloadFacts
+from ..mesh.facts.cluster import CaSecretFacts, ClusterFacts, RegistryFacts, Unread, WorkloadFacts
 from .bundle import bundle_facts, bundle_of
 from .certificates import ca_secret_facts, tls_secret_facts
 from .config import config_changed, config_data, kubernetes_version

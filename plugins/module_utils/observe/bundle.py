@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..base.json_fields import mapping, secret_values
-from ..mesh.ca_sources import AGENTS, KVSTOREMESH, SHOWN, CaSource, ca_source
-from ..mesh.facts import TrustBundleFacts
-from ..mesh.x509 import CertificateProblem, describe, load_certificates
+from ..mesh.facts.cluster import TrustBundleFacts
+from ..mesh.trust.ca_sources import AGENTS, KVSTOREMESH, SHOWN, CaSource, ca_source
+from ..mesh.x509.certificates import CertificateProblem, describe, load_certificates
 from .workloads import volumes_of
 
 

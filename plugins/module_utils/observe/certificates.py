@@ -10,10 +10,10 @@ from typing import Any
 from ..base.json_fields import annotations_of, labels_of, secret_values, text
 from ..base.redact import digest
 from ..base.sealed import SecretStore
-from ..mesh.facts import CaSecretFacts, CertificateFacts, TlsSecretFacts
-from ..mesh.gitops import made_by_helm
-from ..mesh.shared_pem import problem_of_shared_key, shared_certificates
-from ..mesh.x509 import CertificateProblem, chains_to, key_matches, load_certificates, parse
+from ..mesh.facts.cluster import CaSecretFacts, CertificateFacts, TlsSecretFacts
+from ..mesh.ownership.gitops import made_by_helm
+from ..mesh.x509.certificates import CertificateProblem, chains_to, key_matches, load_certificates, parse
+from ..mesh.x509.shared_pem import problem_of_shared_key, shared_certificates
 from .config import config_changed
 from .ownership import managers, owners_of_fields
 

@@ -7,7 +7,7 @@ port-forward (its API listens on the pod's localhost). Agents: ``cilium status -
 
 For peers whose configuration was not retrieved ``troubleshoot`` distinguishes dialling, TLS and authorisation: a reader that etcd admits
 but grants nothing reports itself as connected. To prove links it is run for every peer, also for one reported as ready: readers report the
-connection that they have, and detect one that is gone only after up to 130 s (mesh/versions.py, DELAYS).
+connection that they have, and detect one that is gone only after up to 130 s (mesh/versions/minors.py, DELAYS).
 
 Node health comes with the status of the agents, in the same command (node_health.py).
 """
@@ -22,8 +22,8 @@ from typing import Final
 
 from ..base.errors import ClusterError, Forbidden, ServerRefused, Unreachable
 from ..kube.client import Cluster, ExecResult
-from ..mesh.facts import ClusterFacts, LinkFacts, PodFacts, ReaderFacts
-from ..mesh.node_health import NodeReport
+from ..mesh.facts.cluster import ClusterFacts, LinkFacts, PodFacts, ReaderFacts
+from ..mesh.facts.node_health import NodeReport
 from .link_status import PeerMetrics, agent_statuses, kvstoremesh_statuses, link_from_status, parse_metrics
 from .new_connections import try_connections
 from .node_health import COMMAND, MOST_NODES, agents_to_ask, health_off, parse_node_health, split_answer

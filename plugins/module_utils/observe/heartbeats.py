@@ -18,8 +18,8 @@ from ..base.sealed import SecretStore
 from ..etcd.client import EtcdAccess, EtcdError, EtcdReader, ReadFailure
 from ..etcd.heartbeat import HEARTBEAT, ControllerProof, ProofVerdict, parse_heartbeat
 from ..etcd.link_access import link_access
-from ..mesh.facts import ClusterFacts
-from ..mesh.versions import apiserver_version, delay
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.versions.minors import apiserver_version, delay
 
 AT_ONCE: Final = 16  # connections; each waits for the network most of the time
 LINKS_EACH: Final = 200  # up to so many links, each is read with its own credentials

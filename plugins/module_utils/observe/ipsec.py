@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from ..base.json_fields import items, secret_values, text
 from ..base.redact import digest
-from ..mesh.cilium_config import flag_of, value_of
-from ..mesh.facts import IpsecFacts
+from ..mesh.facts.cluster import IpsecFacts
+from ..mesh.versions.cilium_config import flag_of, value_of
 
 VOLUME: Final = "cilium-ipsec-secrets"  # name in the charts' DaemonSet
 DEFAULT_SECRET: Final = "cilium-ipsec-keys"  # Helm value encryption.ipsec.secretName

@@ -21,7 +21,7 @@ from typing import Any, Final
 from ..base.json_fields import items, mapping, number, text
 from ..base.json_reader import NotJson, load_json
 from ..base.redact import one_line
-from ..mesh.facts import LinkFacts
+from ..mesh.facts.cluster import LinkFacts
 
 _SAMPLE: Final = re.compile(
     r"^cilium_kvstoremesh_remote_cluster_(readiness_status|failures|last_failure_ts)\{([^}\n]{0,1000})\}[ \t]+(\S{1,40})", re.MULTILINE

@@ -19,9 +19,9 @@ from typing import Any, Final
 from ..base.json_fields import items, mapping, parse_time, text
 from ..base.json_reader import NotJson, load_json
 from ..base.redact import one_line
-from ..mesh.cilium_config import enabled
-from ..mesh.facts import ClusterFacts
-from ..mesh.node_health import MOST_FAILED, FailedNode, NodePath, NodeReport
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.facts.node_health import MOST_FAILED, FailedNode, NodePath, NodeReport
+from ..mesh.versions.cilium_config import enabled
 
 BETWEEN: Final = "---"
 COMMAND: Final = ("sh", "-c", f"cilium status -o json || exit; echo {BETWEEN}; cilium-health status -o json 2>/dev/null; true")

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..base.json_fields import items, mapping, text, texts
 from ..base.networks import Network, join_networks
-from ..mesh.facts import NodeFacts, PodPoolFacts
+from ..mesh.facts.cluster import NodeFacts, PodPoolFacts
 
 
 def node_facts(nodes: Iterable[Any], cilium_nodes: Iterable[Any]) -> tuple[NodeFacts, ...]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ..base.json_fields import items, mapping, text
 from ..base.json_reader import NotJson, load_json
-from ..mesh.facts import WriterFacts
+from ..mesh.facts.cluster import WriterFacts
 
 _WRITTEN: Final = {
     "clustermesh": "Secret cilium-clustermesh",

@@ -27,7 +27,7 @@ from ..etcd.peer_records import (
     parse_identity,
     parse_node,
 )
-from ..mesh.facts import ClusterFacts
+from ..mesh.facts.cluster import ClusterFacts
 from .heartbeats import Link, Names
 
 AT_ONCE: Final = 8

@@ -12,8 +12,8 @@ from ..base.json_fields import annotations_of, labels_of, secret_values, text
 from ..base.redact import digest
 from ..base.sealed import SecretStore
 from ..base.yaml_reader import load_yaml
-from ..mesh.facts import CertificateFacts, PeerSecretFacts, SecretKeyFacts
-from ..mesh.x509 import CertificateProblem, key_matches, parse
+from ..mesh.facts.cluster import CertificateFacts, PeerSecretFacts, SecretKeyFacts
+from ..mesh.x509.certificates import CertificateProblem, key_matches, parse
 from .ownership import managers, owners_of_fields
 
 CERTIFICATE = ".etcd-client.crt"

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..base.json_fields import items, labels_of, mapping, parse_time, text
-from ..mesh.facts import PodFacts
+from ..mesh.facts.cluster import PodFacts
 
 AGENT = "cilium"
 APISERVER = "clustermesh-apiserver"

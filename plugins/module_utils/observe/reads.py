@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from ..base.json_fields import text
 from ..kube.client import Cluster
-from ..mesh.cilium_config import value_of
+from ..mesh.versions.cilium_config import value_of
 from . import bundle, ipsec
 from .config import config_data
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.json_fields import labels_of, mapping, text
 from ..leases.registry import KEY, LIMIT
-from ..mesh.facts import RegistryFacts
+from ..mesh.facts.cluster import RegistryFacts
 from .ownership import managers
 
 

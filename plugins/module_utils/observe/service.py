@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.json_fields import annotations_of, items, labels_of, mapping, number, text, texts
-from ..mesh.facts import ServiceFacts
+from ..mesh.facts.cluster import ServiceFacts
 from .ownership import owners_of_fields
 
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from ..base.errors import ClusterError
 from ..kube.client import Cluster
-from ..mesh.facts import Unread
-from ..mesh.size_facts import SizeFacts
+from ..mesh.facts.cluster import Unread
+from ..mesh.facts.sizes import SizeFacts
 
 COUNTED: Final[Mapping[str, str]] = {
     "identities": "/apis/cilium.io/v2/ciliumidentities",

@@ -24,10 +24,10 @@ from ..base.dialling import NO_RULE, DialRule
 from ..base.library_errors import raised_by
 from ..base.redact import digest, one_line
 from ..base.sealed import SecretStore
-from ..mesh.endpoint_addresses import sorted_ips
-from ..mesh.endpoints import MeshEndpoint
-from ..mesh.facts import ClusterFacts, ProbeResult
-from ..mesh.ip_families import addresses_of
+from ..mesh.endpoints.addresses import sorted_ips
+from ..mesh.endpoints.endpoint import MeshEndpoint
+from ..mesh.endpoints.ip_families import addresses_of
+from ..mesh.facts.cluster import ClusterFacts, ProbeResult
 from ..mesh.link_decisions import Endpoints, Move
 
 TIMEOUT: Final = 3.0  # seconds, for the connection and once more for the handshake

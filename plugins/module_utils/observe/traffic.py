@@ -26,9 +26,9 @@ from typing import Any, Final
 from ..base.errors import ClusterError, Forbidden, ServerRefused
 from ..base.json_fields import annotations_of, items, labels_of, mapping, number, text, texts
 from ..kube.client import Cluster
-from ..mesh.facts import ObserveFailure, Unread
-from ..mesh.item_kinds import ItemKind
-from ..mesh.traffic_facts import GATEWAY_GROUP, MCS_GROUP, EndpointFacts, Key, ObjectFacts, PodMeta, SliceFacts, TrafficFacts
+from ..mesh.binding.item_kinds import ItemKind
+from ..mesh.facts.cluster import ObserveFailure, Unread
+from ..mesh.facts.traffic import GATEWAY_GROUP, MCS_GROUP, EndpointFacts, Key, ObjectFacts, PodMeta, SliceFacts, TrafficFacts
 
 REQUESTS_AT_ONCE: Final = 4
 

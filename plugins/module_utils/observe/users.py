@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.json_fields import annotations_of, labels_of, mapping, text
 from ..base.yaml_reader import NotYaml, load_yaml
-from ..mesh.facts import RemoteUsersFacts
+from ..mesh.facts.cluster import RemoteUsersFacts
 from .ownership import managers
 
 LIMIT = 256 * 1024  # characters; 511 users have some 25,000

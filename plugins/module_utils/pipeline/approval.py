@@ -11,7 +11,7 @@ from ..base.errors import InvalidInput
 from ..findings.finding import Finding
 from ..findings.wording import finding, listed
 from ..items.planned import ItemPlan
-from ..mesh.item_kinds import ItemRef
+from ..mesh.binding.item_kinds import ItemRef
 
 UNNAMED: Final = "CM-PLAN-02"
 

@@ -22,8 +22,8 @@ from ..ca.roll_inputs import RollInputs, StageWait
 from ..ca.roll_observation import observe_roll_inputs
 from ..findings.finding import Finding
 from ..leases.registry import registry_name
-from ..mesh.ca_roll import RollStage, roll_of
-from ..mesh.facts import ClusterFacts
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.trust.ca_roll import RollStage, roll_of
 from ..observe import Observation
 from ..plan.steps import ApiWrite, Plan, Step
 from ..status.links import link_states

@@ -21,9 +21,9 @@ from ..findings.wording import finding, listed
 from ..leases.plan_tombstones import lockout_findings
 from ..links.disconnect import plan_disconnect
 from ..links.load_balancer import awaiting_address
-from ..mesh.facts import ObserveFailure
-from ..mesh.model import Mesh
-from ..mesh.waivers import WaiverKind
+from ..mesh.binding.model import Mesh
+from ..mesh.binding.waivers import WaiverKind
+from ..mesh.facts.cluster import ObserveFailure
 from ..observe import Observation
 from ..observe.heartbeats import Link
 from ..plan.compare import plan_changes

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ..base.errors import MeshError
 from ..items.desired import Desired
 from ..items.keeping import KEPT
-from ..mesh.parse import parse
+from ..mesh.binding.parse import parse
 from ..observe import Observation
 from ..reconcile.parse import desired_of
 from ..reconcile.status import Course, item_rows, requeue_seconds

@@ -11,8 +11,8 @@ from ..envelope.cluster_size import ClusterSize, size_of
 from ..envelope.envelope import envelope_of, newcomer_of
 from ..findings.finding import Severity
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind
-from ..mesh.size_facts import SizeFacts
+from ..mesh.binding.item_kinds import ItemKind
+from ..mesh.facts.sizes import SizeFacts
 from ..observe import Observation
 from ..observe.sizes import read_all_sizes
 from ..reconcile.scene import observe_scene

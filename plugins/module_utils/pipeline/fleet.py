@@ -31,7 +31,7 @@ from ..fleet.status import AVAILABLE, DEGRADED, WorkloadStatus, refused_status, 
 from ..fleet.staying import is_any_staying, may_go, staying_findings, tenants_own
 from ..fleet.writes import item_of, service_name
 from ..kube.client import Cluster, ClusterAccess, open_cluster
-from ..mesh.fleet_kinds import ERROR, PENDING, PROGRESSING, FleetKind
+from ..mesh.binding.fleet_kinds import ERROR, PENDING, PROGRESSING, FleetKind
 from ..observe import Observation
 from .fleet_diff import diff_fleet
 from .links import requests

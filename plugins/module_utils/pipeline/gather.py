@@ -21,7 +21,7 @@ from ..gather.contents import Extras, cluster_documents, missing_of, names_of
 from ..gather.document import Document, Missing
 from ..gather.known_secrets import KnownSecrets
 from ..gather.pseudonyms import Pseudonyms
-from ..mesh.facts import ClusterFacts, as_data
+from ..mesh.facts.cluster import ClusterFacts, as_data
 from ..observe import Observation
 from ..observe.gathered import read_container_states, read_global_services
 from .judgement import context_of, judge_and_plan

@@ -43,11 +43,11 @@ from ..leases.agreement import doubted, mesh_registry, readable_copies
 from ..leases.claims import with_renewed_claims
 from ..leases.quorum import NotRecorded, Recorded, record, recording
 from ..leases.registry import KEY, Registry
-from ..mesh.facts import ClusterFacts
+from ..mesh.binding.link_policy import LinkPolicy
+from ..mesh.binding.model import MANAGER_DOMAIN, Mesh
+from ..mesh.facts.cluster import ClusterFacts
 from ..mesh.link_decisions import decide_links
-from ..mesh.link_policy import LinkPolicy
-from ..mesh.marks import MANAGED_BY_LABEL
-from ..mesh.model import MANAGER_DOMAIN, Mesh
+from ..mesh.ownership.marks import MANAGED_BY_LABEL
 from ..observe import Observation
 from ..plan.steps import Plan
 from .connect import NOTHING_WRITTEN

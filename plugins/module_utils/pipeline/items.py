@@ -19,10 +19,10 @@ from ..items.keeping import KEPT
 from ..items.models import GlobalService
 from ..items.planned import ItemVerdict
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind
-from ..mesh.model import Mesh
-from ..mesh.topology import Topology
-from ..mesh.traffic_facts import TrafficFacts
+from ..mesh.binding.item_kinds import ItemKind
+from ..mesh.binding.model import Mesh
+from ..mesh.binding.topology import Topology
+from ..mesh.facts.traffic import TrafficFacts
 from ..observe import Observation
 from ..plan.stored import StoredPlan
 from ..reconcile.plan import ItemsPlan, plan_items, waits_for_mesh

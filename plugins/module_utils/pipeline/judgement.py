@@ -17,11 +17,11 @@ from ..checks.registry import registered
 from ..findings.catalogue import CATALOGUE
 from ..findings.finding import Finding, ordered
 from ..links.connect import plan_connect
+from ..mesh.binding.link_policy import LinkPolicy
+from ..mesh.binding.model import Mesh
+from ..mesh.binding.waivers import WaiverKind
 from ..mesh.link_decisions import decide_links
-from ..mesh.link_policy import LinkPolicy
-from ..mesh.model import Mesh
 from ..mesh.tolerance import tolerated_failures
-from ..mesh.waivers import WaiverKind
 from ..observe import Observation
 from ..plan.steps import Plan, PlanOptions
 from .options import ConnectOptions

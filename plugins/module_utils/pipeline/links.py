@@ -12,9 +12,9 @@ from ..base.errors import ClusterError
 from ..etcd.client import missing_library
 from ..etcd.heartbeat import ControllerProof
 from ..etcd.peer_records import PeerRecords
-from ..mesh.facts import ClusterFacts, ObserveFailure, ReaderFacts
-from ..mesh.model import Mesh
-from ..mesh.ownership import remembered_peers
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts, ObserveFailure, ReaderFacts
+from ..mesh.ownership.objects import remembered_peers
 from ..observe import Observation
 from ..observe.health import read_links
 from ..observe.heartbeats import Link, read_heartbeats

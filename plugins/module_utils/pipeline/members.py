@@ -33,7 +33,7 @@ from ..members.names import ACCOUNTS, CLUSTERS, IMPERSONATOR, MANAGER, account_o
 from ..members.observe import preserved_works, read_karmada, read_plane, read_side, still_there
 from ..members.status import member_status, metrics, readiness
 from ..members.tokens import request_token
-from ..mesh.fleet_kinds import FleetKind
+from ..mesh.binding.fleet_kinds import FleetKind
 from ..observe import Observation
 from ..plan.steps import Plan, Step
 from .links import requests

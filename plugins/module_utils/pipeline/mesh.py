@@ -19,8 +19,8 @@ from ..findings.wording import finding
 from ..identity.decide import IdentityRequest
 from ..items.desired import Desired
 from ..items.scene import Scene
-from ..mesh.facts import ObserveFailure
-from ..mesh.ownership import former_members
+from ..mesh.facts.cluster import ObserveFailure
+from ..mesh.ownership.objects import former_members
 from ..observe import Observation
 from ..plan.steps import Plan
 from ..plan.stored import StoredPlan

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from ..base.dialling import Dialler, DialRule, NotDialled, parsed_address, resolve
-from ..mesh.endpoint_names import is_dns_name
-from ..mesh.endpoints import load_balancer_names, split_host_port
-from ..mesh.facts import ClusterFacts
+from ..mesh.endpoints.endpoint import load_balancer_names, split_host_port
+from ..mesh.endpoints.names import is_dns_name
+from ..mesh.facts.cluster import ClusterFacts
 from .options import PARALLEL
 
 

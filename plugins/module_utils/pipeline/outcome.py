@@ -12,8 +12,8 @@ from ..base.errors import MeshError
 from ..base.tables import count
 from ..findings.finding import Finding, Severity
 from ..findings.wording import failure_finding
-from ..mesh.facts import ObserveFailure
-from ..mesh.fleet_kinds import PROGRESSING, FleetKind
+from ..mesh.binding.fleet_kinds import PROGRESSING, FleetKind
+from ..mesh.facts.cluster import ObserveFailure
 
 REQUEUE_SECONDS: Final[Mapping[str, int]] = {
     "Connected": 300,

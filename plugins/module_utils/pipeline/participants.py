@@ -15,9 +15,9 @@ from ..findings.wording import listed
 from ..items.scene import Scene
 from ..kube.client import ClusterAccess
 from ..leases.registry import registry_name
-from ..mesh.facts import ObserveFailure
-from ..mesh.model import Mesh
-from ..mesh.ownership import former_members
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ObserveFailure
+from ..mesh.ownership.objects import former_members
 from ..mesh.tolerance import OWN_FAULT, REFUSED, can_connect
 from ..observe import Observation
 from .options import ConnectOptions, Options

@@ -13,9 +13,9 @@ from ..apply.apply import ApplyResult, apply_plan
 from ..base.sealed import SecretStore
 from ..etcd.heartbeat import ControllerProof
 from ..lock.lock import Lock, MeshLock
-from ..mesh.facts import ClusterFacts, ReaderFacts
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts, ReaderFacts
 from ..mesh.link_decisions import Move
-from ..mesh.model import Mesh
 from ..observe import Observation, observe
 from ..observe.heartbeats import Link
 from ..observe.tls_probe import unproven_moves

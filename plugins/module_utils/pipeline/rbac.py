@@ -13,8 +13,8 @@ from ..base.json_fields import items, text
 from ..ca.methods import CRON_JOB
 from ..findings.finding import Finding, Severity, ordered
 from ..kube.client import Cluster, ClusterAccess
-from ..mesh.facts import ClusterFacts
-from ..mesh.marks import OWNER_LABEL
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.ownership.marks import OWNER_LABEL
 from ..observe import Observation
 from ..plan.steps import ApiWrite, Plan, Step
 from ..rbac.circumstances import names_in, of_cluster

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..ca.report import trust_report
 from ..findings.finding import Severity
 from ..items.desired import Desired
-from ..mesh.item_kinds import ItemKind
+from ..mesh.binding.item_kinds import ItemKind
 from ..observe import Observation
 from ..plan.steps import Plan
 from ..reconcile.scene import observe_scene

@@ -11,7 +11,7 @@ from ..base.errors import InvalidInput
 from ..findings.finding import ordered
 from ..items.desired import Desired
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind
+from ..mesh.binding.item_kinds import ItemKind
 from ..plan.steps import Plan
 from ..reach.planned_policies import scene_with_planned_policies
 from ..reach.replaced_policies import Removal, ReplacedPolicy, plan_removal, replaced_policies

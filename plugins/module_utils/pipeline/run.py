@@ -17,9 +17,9 @@ from ..base.errors import Defect, InvalidInput, MeshError
 from ..leases.registry import registry_name
 from ..lock.lock import Lock, Terms
 from ..lock.state import DURATION, LONGEST, LONGEST_WAIT, SHORTEST
-from ..mesh.facts import ReaderFacts
-from ..mesh.model import Mesh
-from ..mesh.traffic_facts import TrafficFacts
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ReaderFacts
+from ..mesh.facts.traffic import TrafficFacts
 from ..observe import Observation
 from ..plan.steps import ApiWrite, Plan
 from ..status.links import build_status

@@ -156,7 +156,7 @@ class Step:
     why: str
     disruption: str = ""  # "" or what stops for a moment
     undo: str = ""
-    item: str = ""  # the item that it is for (mesh/item_kinds.py), "" for the mesh itself
+    item: str = ""  # the item that it is for (mesh/binding/item_kinds.py), "" for the mesh itself
     needs: tuple[str, ...] = ()  # of a deletion, or what takes something back: writes without which it is not done (``needs_written``)
     action: Action
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from ..base.errors import InvalidInput
-from ..mesh.link_policy import ADDRESS_CHOICES
-from ..mesh.trust_mode import TRUST_CHOICES
+from ..mesh.binding.link_policy import ADDRESS_CHOICES
+from ..mesh.binding.trust_mode import TRUST_CHOICES
 
 HASH_DIGITS: Final = 64
 LEAST_DIGITS: Final = 12

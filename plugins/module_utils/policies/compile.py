@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ..items.models import ConnectivityIntent, PodSelection, PortRule
 from ..items.owned import object_name
-from ..mesh.etcd_config import valid_cluster_name
-from ..mesh.model import Binding
-from ..mesh.versions import Minor, first_minor, holds
+from ..mesh.binding.model import Binding
+from ..mesh.endpoints.etcd_config import valid_cluster_name
+from ..mesh.versions.minors import Minor, first_minor, holds
 
 _T = TypeVar("_T")
 

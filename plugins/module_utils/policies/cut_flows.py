@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import cache
 from typing import Final, TypeAlias
 
-from ..mesh.flow_facts import Flow, FlowSide
+from ..mesh.facts.flows import Flow, FlowSide
 from .evaluate.endpoints import Kind, Party, PolicyEndpoint, identity_of
 from .evaluate.label_filters import LabelFilters
 from .evaluate.rules import Direction

@@ -21,8 +21,8 @@ from ..findings.finding import Finding, Severity
 from ..findings.wording import config_evidence, item_finding, listed
 from ..items.models import ConnectivityIntent
 from ..items.scene import Scene
-from ..mesh.flow_facts import SeenFlows
-from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.facts.flows import SeenFlows
 from .cut_flows import NODES, WORLD, Cut, Cuts, Source, cut_flows
 from .impact import PAIRS, Impact, impact_of
 from .workload_index import Body, Group, Planned, WorkloadIndex, index_workloads

@@ -20,7 +20,7 @@ from ..base.input_problems import Problems, child_path, is_list, json_type_name,
 from ..base.structure import Reader
 from ..items.labels import valid_key
 from ..items.models import ConnectivityIntent, LabelRequirement, PodSelection, PortRule, Probe
-from ..mesh.schemas import SPECS
+from ..mesh.binding.schemas import SPECS
 
 WITH_VALUES: Final = ("In", "NotIn")
 

@@ -16,9 +16,9 @@ from ..items.models import ConnectivityIntent
 from ..items.owned import DesiredObject, object_changes, owned_object, owning_item, prune_steps
 from ..items.planned import ItemPlan, ItemVerdict
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.model import Binding
-from ..mesh.traffic_facts import ObjectFacts, TrafficFacts
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.binding.model import Binding
+from ..mesh.facts.traffic import ObjectFacts, TrafficFacts
 from ..plan.steps import Step
 from .compile import API_VERSION, Body, CannotExpress, destinations, policy_for
 from .evaluate.rules import condition_of_refusal

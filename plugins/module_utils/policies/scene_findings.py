@@ -17,7 +17,7 @@ from ..items.labels import selects
 from ..items.models import ConnectivityIntent, PodSelection
 from ..items.scene import Scene
 from ..items.system import APP_LABEL, control_plane_pods
-from ..mesh.traffic_facts import PodMeta, TrafficFacts
+from ..mesh.facts.traffic import PodMeta, TrafficFacts
 from ..services.mesh_view import DEFAULT_GLOBAL, NAMESPACE_GLOBAL, exports_identities
 from .compile import clusters_of
 

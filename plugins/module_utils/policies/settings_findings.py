@@ -15,9 +15,9 @@ from ..findings.finding import Finding
 from ..findings.wording import config_evidence, helm, item_finding, lines, listed, restart, show
 from ..items.models import ConnectivityIntent, PodSelection
 from ..items.scene import Scene
-from ..mesh.cilium_config import enabled, setting
-from ..mesh.facts import ClusterFacts
-from ..mesh.versions import Minor, cilium_version, holds
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.versions.cilium_config import enabled, setting
+from ..mesh.versions.minors import Minor, cilium_version, holds
 from .compile import clusters_of, version_requirements
 from .evaluate.endpoints import CLUSTER, NAMESPACE
 from .evaluate.label_filters import LabelFilters, label_filters

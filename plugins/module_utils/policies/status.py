@@ -15,7 +15,7 @@ from ..items.models import ConnectivityIntent
 from ..items.owned import DesiredObject, matches_body, owning_item
 from ..items.planned import ItemPlan
 from ..items.scene import Scene
-from ..mesh.traffic_facts import ObjectFacts
+from ..mesh.facts.traffic import ObjectFacts
 from .compile import destinations
 from .evaluate.rules import condition_of_refusal
 from .plan import IntentDetail

@@ -16,8 +16,8 @@ from typing import Any, Final
 from ..items.owned import contains, owning_item
 from ..items.scene import Scene
 from ..items.system import is_system_namespace
-from ..mesh.item_kinds import ItemRef
-from ..mesh.traffic_facts import ObjectFacts, PodMeta
+from ..mesh.binding.item_kinds import ItemRef
+from ..mesh.facts.traffic import ObjectFacts, PodMeta
 from .evaluate.endpoints import NAMESPACE, Party
 from .evaluate.peers import Peers
 from .evaluate.rules import Direction, Rule

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ..base.json_fields import mapping, number, parse_time, text, texts
 from ..base.json_reader import NotJson, load_json
-from ..mesh.flow_facts import Flow, FlowSide
+from ..mesh.facts.flows import Flow, FlowSide
 
 POLICY_DROPS: Final = frozenset({"POLICY_DENIED", "POLICY_DENY"})
 """No policy allows it; a deny rule forbids it (flow.proto, DropReason)."""

@@ -18,9 +18,9 @@ from ..base.conditions import timestamp
 from ..base.errors import ClusterError
 from ..items.models import ConnectivityIntent, PodSelection, PortRule
 from ..kube.client import Cluster
-from ..mesh.cilium_config import enabled, setting
-from ..mesh.facts import ClusterFacts, PodFacts
-from ..mesh.flow_facts import Flow
+from ..mesh.facts.cluster import ClusterFacts, PodFacts
+from ..mesh.facts.flows import Flow
+from ..mesh.versions.cilium_config import enabled, setting
 from ..observe.pods import AGENT, pod_facts
 from ..observe.reads import pods_read
 from .flows import parse_flows

@@ -16,8 +16,8 @@ from ..items.models import ConnectivityIntent, PodSelection
 from ..items.owned import owning_item
 from ..items.scene import Scene
 from ..kube.client import Cluster
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.traffic_facts import ObjectFacts
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.facts.traffic import ObjectFacts
 from .hubble import Agents, Flows, ask_agents, hubble_on, observe_command, read_agents
 from .limits import Limits
 from .pairs import Case

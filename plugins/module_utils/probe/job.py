@@ -24,8 +24,8 @@ from ..base.redact import one_line
 from ..items.labels import matches
 from ..items.models import PortRule
 from ..items.owned import item_marks
-from ..mesh.item_kinds import ItemRef
-from ..mesh.model import MANAGER_DOMAIN, Binding
+from ..mesh.binding.item_kinds import ItemRef
+from ..mesh.binding.model import MANAGER_DOMAIN, Binding
 from .limits import Limits
 from .pods import ProbedPod
 

@@ -17,8 +17,8 @@ from typing import Any
 from ..base.errors import ClusterError, WriteConflict
 from ..base.json_fields import labels_of, parse_time, text
 from ..kube.client import Cluster
-from ..mesh.marks import MANAGED_BY_LABEL, OWNER_LABEL
-from ..mesh.model import Binding
+from ..mesh.binding.model import Binding
+from ..mesh.ownership.marks import MANAGED_BY_LABEL, OWNER_LABEL
 from .job import POD_LABEL, PROBE_LABEL, ConnectionResult, ContainerEnd, container_ends, finished, publishing_services
 from .limits import Limits
 

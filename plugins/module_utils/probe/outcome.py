@@ -14,7 +14,7 @@ from ..base.json_fields import parse_time, text, texts
 from ..base.redact import one_line
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
 
 LEFT_OUT: Final = "CM-REACH-03"
 JOB_LEFT: Final = "CM-REACH-04"

@@ -13,7 +13,7 @@ from ..base.json_fields import items, labels_of, mapping, number, text
 from ..items.labels import selects
 from ..items.models import LabelRequirement, PodSelection
 from ..kube.client import Cluster
-from ..mesh.traffic_facts import PodMeta, TrafficFacts
+from ..mesh.facts.traffic import PodMeta, TrafficFacts
 
 
 @dataclass(frozen=True, kw_only=True)

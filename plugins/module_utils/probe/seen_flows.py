@@ -21,7 +21,7 @@ from ..base.tally import Tally, no_progress
 from ..items.models import PodSelection
 from ..items.scene import Scene
 from ..kube.client import Cluster
-from ..mesh.flow_facts import SeenFlows
+from ..mesh.facts.flows import SeenFlows
 from .hubble import ask_agents, hubble_on, observe_pods_command, read_agents
 from .intent_probe import AHEAD
 from .limits import Limits

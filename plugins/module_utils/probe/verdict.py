@@ -20,7 +20,7 @@ from typing import Final
 
 from ..items.labels import selects
 from ..items.models import ConnectivityIntent, PortRule
-from ..mesh.flow_facts import Flow
+from ..mesh.facts.flows import Flow
 from .flows import POLICY_DROPS
 from .outcome import PROVEN, REFUTES, UNDECIDED
 

@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from ..base.json_fields import items, mapping, text
-from ..mesh.cilium_config import flag_of, value_of
-from ..mesh.facts import ClusterFacts
-from ..mesh.item_kinds import ItemKind
-from ..mesh.versions import aliases_in_template, reader_version
+from ..mesh.binding.item_kinds import ItemKind
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.versions.cilium_config import flag_of, value_of
+from ..mesh.versions.minors import aliases_in_template, reader_version
 from .rule import Circumstance, Known
 
 IPSEC_SECRET: Final = "cilium-ipsec-keys"  # The name of a Secret: Helm value encryption.ipsec.secretName.

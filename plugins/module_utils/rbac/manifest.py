@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..base.optional_imports import optional
 from ..leases.registry import registry_name
-from ..mesh.model import Binding
-from ..mesh.ownership import labels_of_new_object
+from ..mesh.binding.model import Binding
+from ..mesh.ownership.objects import labels_of_new_object
 from .rule import Function, Known, Rule, Scope
 from .rules import RULES
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..mesh.traffic_facts import ObjectFacts
+from ..mesh.facts.traffic import ObjectFacts
 from ..policies.evaluate.verdict import Outcome
 from .flows import FlowRow, flow_rows
 from .reach import Reach

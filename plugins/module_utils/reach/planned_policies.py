@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..items.owned import contains
 from ..items.scene import Scene
-from ..mesh.traffic_facts import ObjectFacts, TrafficFacts
+from ..mesh.facts.traffic import ObjectFacts, TrafficFacts
 from ..plan.steps import ApiWrite, Step
 
 KINDS: Final[Mapping[str, str]] = {

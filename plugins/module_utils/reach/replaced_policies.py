@@ -20,10 +20,10 @@ from ..findings.finding import Finding
 from ..findings.wording import item_finding, listed
 from ..items.owned import delete_step
 from ..items.scene import Scene
-from ..mesh.cilium_values import parse_bool
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.marks import OWNER_LABEL
-from ..mesh.traffic_facts import ObjectFacts
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.facts.traffic import ObjectFacts
+from ..mesh.ownership.marks import OWNER_LABEL
+from ..mesh.versions.cilium_values import parse_bool
 from ..plan.steps import Step
 from ..policies.workload_index import index_workloads
 from .flows import place_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
-from ..mesh.cilium_config import ip_versions
+from ..mesh.versions.cilium_config import ip_versions
 from ..policies.evaluate.endpoints import Kind, Party, PolicyEndpoint
 from ..policies.evaluate.rules import Rule
 from ..policies.evaluate.selectors import Selector

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of each kind of item: one row per kind. Its data stands in mesh/item_kinds.py."""
+"""Functions of each kind of item: one row per kind. Its data stands in mesh/binding/item_kinds.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..items.desired import Desired
 from ..items.item import Item
 from ..items.planned import ItemPlan
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind
+from ..mesh.binding.item_kinds import ItemKind
 from ..plan.steps import Step
 from ..policies.parse import parse_intent
 from ..policies.plan import plan_intents, prune_intents

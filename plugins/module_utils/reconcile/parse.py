@@ -16,8 +16,8 @@ from ..base.input_problems import SUBDOMAIN, Problems, generation_of, json_type_
 from ..base.spec_limits import exceeded_limit, truncate_problems
 from ..items.desired import Desired, Refused
 from ..items.item import Item
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.model import Mesh
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.binding.model import Mesh
 from .kinds import ROWS
 
 METADATA: Final = ("generation",)

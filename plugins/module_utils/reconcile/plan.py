@@ -24,9 +24,9 @@ from ..items.desired import Desired, Refused
 from ..items.keeping import former_rules_finding, is_unsettled, kept_findings, left_findings
 from ..items.planned import ItemPlan, ItemVerdict
 from ..items.scene import CONNECTED_PHASES, Scene
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.traffic_facts import ObjectFacts, TrafficFacts
-from ..mesh.versions import cilium_version
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.facts.traffic import ObjectFacts, TrafficFacts
+from ..mesh.versions.minors import cilium_version
 from ..plan.steps import ApiWrite, Plan, Step, digest_of
 from ..services.record import Values, patched
 from .kinds import ROWS, KindRow

@@ -12,12 +12,12 @@ from typing import Any, Final
 from ..items.owned import owning_item
 from ..items.scene import Scene
 from ..leases.agreement import mesh_registry
-from ..mesh.facts import ClusterFacts, ObserveFailure
-from ..mesh.item_kinds import ItemKind
+from ..mesh.binding.item_kinds import ItemKind
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts, ObserveFailure
+from ..mesh.facts.traffic import TrafficFacts
 from ..mesh.link_stage import LinkStage
-from ..mesh.model import Mesh
-from ..mesh.ownership import remembered_by_members
-from ..mesh.traffic_facts import TrafficFacts
+from ..mesh.ownership.objects import remembered_by_members
 from ..observe import Observation
 from ..observe.traffic import read_all_traffic
 from ..services.record import record_key

@@ -14,7 +14,7 @@ from ..items.desired import Desired, Refused
 from ..items.item import Item
 from ..items.planned import ItemPlan, ItemVerdict
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
 from ..probe.outcome import Reachability
 from .kinds import ROWS, KindRow
 from .plan import ItemsPlan

@@ -10,7 +10,7 @@ from typing import Final
 from ..items.desired import Desired
 from ..items.planned import ItemVerdict
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind, ItemRef
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
 from .kinds import ROWS
 from .plan import ItemsPlan
 from .status import Course, Rows

@@ -17,7 +17,7 @@ from ..exposure.placement import PlacementDecision, decide_placement
 from ..items.desired import Desired
 from ..items.models import ExposedService
 from ..items.scene import Scene
-from ..mesh.facts import ObserveFailure
+from ..mesh.facts.cluster import ObserveFailure
 from .loss import Loss
 
 REHEARSED: Final = "CM-API-01"

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..base.errors import InvalidInput
 from ..base.input_problems import Problems, child_path, is_list, json_type_name, list_items, quoted, sentence, suggest
 from ..base.tables import count
-from ..mesh.model import Mesh
+from ..mesh.binding.model import Mesh
 
 KEYS: Final = ("name", "members", "links", "networks")
 NAME_LIMIT: Final = 100

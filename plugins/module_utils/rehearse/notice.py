@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..items.scene import Scene
-from ..mesh.lost_peer import Seconds, delays
-from ..mesh.versions import reader_version
+from ..mesh.versions.lost_peer import Seconds, delays
+from ..mesh.versions.minors import reader_version
 from .loss import Loss
 
 PROOF: Final = Seconds(0, 36)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..items.scene import Scene
-from ..mesh.lost_peer import Seconds
+from ..mesh.versions.lost_peer import Seconds
 from .loss import Loss
 from .service_table import Entry, ServiceRow, ServiceTable, Signature
 

@@ -16,10 +16,10 @@ from ..items.desired import Desired
 from ..items.models import Failover, GlobalService
 from ..items.owned import owning_item
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind
-from ..mesh.lost_peer import Seconds, delays, kept_for
-from ..mesh.traffic_facts import Key, ObjectFacts
-from ..mesh.versions import reader_version
+from ..mesh.binding.item_kinds import ItemKind
+from ..mesh.facts.traffic import Key, ObjectFacts
+from ..mesh.versions.lost_peer import Seconds, delays, kept_for
+from ..mesh.versions.minors import reader_version
 from ..services.annotations import AFFINITY, affinity_of
 from ..services.assignment import assign_services
 from ..services.failover_findings import cache_ttl

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from ..items.scene import Scene
 from ..leases.agreement import mesh_registry
 from ..leases.quorum import voters
-from ..mesh.ca_roll import roll_of
+from ..mesh.trust.ca_roll import roll_of
 from .harm import Harm
 from .loss import Loss
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from ..base.redact import one_line
 from ..findings.finding import Severity
-from ..mesh.fleet_kinds import FleetKind
-from ..mesh.item_kinds import ItemKind
+from ..mesh.binding.fleet_kinds import FleetKind
+from ..mesh.binding.item_kinds import ItemKind
 from ..mesh.link_stage import LinkStage
 from .result_document import RunEnd
 

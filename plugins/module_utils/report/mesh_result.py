@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..base.errors import MeshError
 from ..findings.finding import Severity
 from ..findings.wording import failure_finding
-from ..mesh.item_kinds import ItemKind
+from ..mesh.binding.item_kinds import ItemKind
 
 SCHEMA: Final = 1
 _REQUEUE_SECONDS: Final = 60  # of a run without a time for the next one

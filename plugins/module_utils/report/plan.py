@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from ..base.redact import one_line
 from ..base.tables import cell, count, row, table, text, widths
-from ..mesh.item_kinds import ItemKind
+from ..mesh.binding.item_kinds import ItemKind
 
 LINKS_SHOWN: Final = 20  # of a full mesh of 50 clusters there are 2,450
 SHORT_HASH: Final = 12  # digits of the hash that stand for it

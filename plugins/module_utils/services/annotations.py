@@ -10,7 +10,7 @@ from typing import Final
 
 from ..items.labels import valid_key
 from ..items.models import GlobalService
-from ..mesh.model import MANAGER_DOMAIN
+from ..mesh.binding.model import MANAGER_DOMAIN
 
 GLOBAL: Final = "service.cilium.io/global"
 SHARED: Final = "service.cilium.io/shared"

@@ -13,8 +13,8 @@ from ..items.desired import Desired
 from ..items.labels import matches
 from ..items.models import GlobalService
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.traffic_facts import Key
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.facts.traffic import Key
 from .index import Index
 from .record import RECORD_PREFIX, records_by_binding
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from ..items.desired import Desired
 from ..items.models import GlobalService
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.traffic_facts import Key, ObjectFacts
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.facts.traffic import Key, ObjectFacts
 from .annotations import wanted_annotations
 from .assignment import Assignment, Place, assign_services
 from .failover import decide

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ..mesh.traffic_facts import Key, TrafficFacts
+from ..mesh.facts.traffic import Key, TrafficFacts
 
 MIRRORED: Final = "endpointslice-mesh-controller.cilium.io"
 """Manager of slices that Cilium writes for the endpoints of other clusters (pkg/k8s/utils, EndpointSliceMeshControllerName)."""

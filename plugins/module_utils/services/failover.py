@@ -17,7 +17,7 @@ from __future__ import annotations
 from ..items.models import Failover, GlobalService
 from ..items.owned import owning_item
 from ..items.scene import Scene
-from ..mesh.traffic_facts import Key
+from ..mesh.facts.traffic import Key
 from .annotations import FAILED_OVER_ANNOTATION, Choice, is_global
 from .endpoints import endpoint_counts
 

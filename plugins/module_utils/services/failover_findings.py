@@ -27,10 +27,10 @@ from ..findings.wording import config_evidence, helm, item_finding, lines, liste
 from ..items.labels import matches
 from ..items.models import Failover, GlobalService
 from ..items.scene import Scene
-from ..mesh.cilium_config import setting
-from ..mesh.facts import ClusterFacts
-from ..mesh.traffic_facts import Key
-from ..mesh.versions import cilium_version, holds
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.facts.traffic import Key
+from ..mesh.versions.cilium_config import setting
+from ..mesh.versions.minors import cilium_version, holds
 from .endpoints import EndpointCounts, endpoint_counts
 from .failover import decide, lost_peers, may_have_exported, ready_of
 from .findings import key_text

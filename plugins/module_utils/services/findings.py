@@ -12,9 +12,9 @@ from ..items.models import GlobalService
 from ..items.owned import ITEM_ANNOTATION
 from ..items.scene import Scene
 from ..items.system import protected_service
-from ..mesh.item_kinds import ItemRef
-from ..mesh.marks import MANAGED_BY_LABEL, OWNER_LABEL
-from ..mesh.traffic_facts import Key, ObjectFacts
+from ..mesh.binding.item_kinds import ItemRef
+from ..mesh.facts.traffic import Key, ObjectFacts
+from ..mesh.ownership.marks import MANAGED_BY_LABEL, OWNER_LABEL
 from .decisions import Decisions
 from .index import OwnedObject
 from .record import Change, Foreign, record_key

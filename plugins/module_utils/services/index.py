@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from ..items.owned import owning_item
 from ..items.scene import Scene
-from ..mesh.item_kinds import ItemKind
-from ..mesh.model import Binding
-from ..mesh.traffic_facts import Key, ObjectFacts
+from ..mesh.binding.item_kinds import ItemKind
+from ..mesh.binding.model import Binding
+from ..mesh.facts.traffic import Key, ObjectFacts
 from .record import Record, read_record, record_key
 
 

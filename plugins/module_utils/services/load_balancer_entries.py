@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..mesh.size_facts import ServiceNumbers
-from ..mesh.traffic_facts import ObjectFacts
+from ..mesh.facts.sizes import ServiceNumbers
+from ..mesh.facts.traffic import ObjectFacts
 from .mesh_view import MeshView
 
 NODE_PORT_FRONTENDS: Final = 2  # the wildcard address, and one of the node

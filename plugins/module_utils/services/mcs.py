@@ -15,10 +15,10 @@ from ..base.input_problems import clip
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, helm, item_finding, lines, listed, printable, restart
 from ..items.models import GlobalService
-from ..mesh.cilium_config import enabled
-from ..mesh.facts import ClusterFacts
-from ..mesh.traffic_facts import MCS_GROUP, Key, ObjectFacts, TrafficFacts
-from ..mesh.versions import cilium_version, first_minor, holds
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.facts.traffic import MCS_GROUP, Key, ObjectFacts, TrafficFacts
+from ..mesh.versions.cilium_config import enabled
+from ..mesh.versions.minors import cilium_version, first_minor, holds
 from .annotations import GLOBAL, SHARED, wanted_annotations
 from .decisions import Decisions
 from .findings import key_text

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ..items.scene import Scene
-from ..mesh.cilium_config import enabled
-from ..mesh.facts import ClusterFacts
-from ..mesh.traffic_facts import Key, ObjectFacts
-from ..mesh.versions import cilium_version, holds
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.facts.traffic import Key, ObjectFacts
+from ..mesh.versions.cilium_config import enabled
+from ..mesh.versions.minors import cilium_version, holds
 from .annotations import is_global, is_shared
 from .assignment import Place
 from .endpoints import EndpointCounts, endpoint_counts

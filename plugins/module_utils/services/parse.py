@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The spec of a GlobalService -> ``items.models.GlobalService``. Its structure is that of the CRD (mesh/schemas.py)."""
+"""The spec of a GlobalService -> ``items.models.GlobalService``. Its structure is that of the CRD (mesh/binding/schemas.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..base.input_problems import Problems, clip, quoted, suggest
 from ..base.structure import Reader
 from ..items.labels import valid_key
 from ..items.models import AFFINITIES, Failover, GlobalService, ServiceSelector
-from ..mesh.schemas import SPECS
+from ..mesh.binding.schemas import SPECS
 from .annotations import AFFINITY, ALLOWED, GLOBAL, NEWER, SHARED, can_be_permitted
 
 LONGEST_DETECTION: Final = 86400  # seconds

@@ -13,8 +13,8 @@ from ..items.models import GlobalService
 from ..items.owned import DesiredObject, delete_step, object_changes, owned_object, owning_item
 from ..items.planned import PRUNE_WAVES, WAVES, ItemPlan
 from ..items.scene import CONNECTED_PHASES, Scene
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.traffic_facts import ObjectFacts
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.facts.traffic import ObjectFacts
 from ..plan.steps import ApiWrite, Step
 from .annotations import affinity_of, is_shared
 from .assignment import Place

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..base.json_reader import NotJson, load_json
-from ..mesh.item_kinds import ItemKind, ItemRef
-from ..mesh.model import MANAGER_DOMAIN, Binding
+from ..mesh.binding.item_kinds import ItemKind, ItemRef
+from ..mesh.binding.model import MANAGER_DOMAIN, Binding
 from .annotations import ALIASES, MANAGED, can_be_permitted, says, written_keys
 
 RECORD_PREFIX: Final = f"global-service.{MANAGER_DOMAIN}/"

@@ -16,7 +16,7 @@ from ..items.item import Item
 from ..items.models import GlobalService
 from ..items.planned import ItemPlan
 from ..items.scene import Scene
-from ..mesh.traffic_facts import Key
+from ..mesh.facts.traffic import Key
 from .annotations import affinity_of, is_shared, says
 from .assignment import Place
 from .index import stub_item

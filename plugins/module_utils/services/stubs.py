@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..items.models import GlobalService
-from ..mesh.traffic_facts import ObjectFacts
+from ..mesh.facts.traffic import ObjectFacts
 from .annotations import SHARED, wanted_annotations
 
 

@@ -13,10 +13,10 @@ from ..base.tables import count
 from ..findings.finding import Finding, Severity
 from ..findings.wording import config_evidence, helm, item_finding, lines, listed, restart
 from ..items.models import GlobalService
-from ..mesh.cilium_config import replaces_kube_proxy
-from ..mesh.facts import ClusterFacts
-from ..mesh.traffic_facts import Key, ObjectFacts
-from ..mesh.versions import cilium_version, holds
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.facts.traffic import Key, ObjectFacts
+from ..mesh.versions.cilium_config import replaces_kube_proxy
+from ..mesh.versions.minors import cilium_version, holds
 from .annotations import AFFINITY, GLOBAL, SHARED, affinity_of, syncs_slices
 from .decisions import Decisions
 from .findings import key_text

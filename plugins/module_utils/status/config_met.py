@@ -10,9 +10,9 @@ from typing import Any, Final
 from ..base.conditions import condition
 from ..base.redact import one_line
 from ..findings.wording import helm, listed
-from ..mesh.config_request import config_requests
-from ..mesh.facts import ClusterFacts
-from ..mesh.model import Mesh
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.versions.config_request import config_requests
 
 CONFIG_MET: Final = "ConfigMet"
 _LONGEST: Final = 1024  # characters of the message

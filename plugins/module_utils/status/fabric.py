@@ -19,8 +19,8 @@ from ..base.json_fields import parse_time
 from ..base.tables import count
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..mesh.facts import ClusterFacts
-from ..mesh.model import Mesh
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts
 from .links import rows_of
 
 PHASES: Final = ("Error", "Degraded", "Connecting", "Pending", "Connected")

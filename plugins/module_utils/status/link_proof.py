@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Last proof of a link: a new connection with the link's own files that read the peer's heartbeat. Pure.
 
-kvstoremesh reports ready for up to two minutes after its connection was refused or the peer fell silent (mesh/versions.py, DELAYS): its
-report is about the connection that it has. A proof is about now. There are two kinds. The link's own reader (kvstoremesh, or an agent
+kvstoremesh reports ready for up to two minutes after its connection was refused or the peer fell silent (mesh/versions/minors.py, DELAYS):
+its report is about the connection that it has. A proof is about now. There are two kinds. The link's own reader (kvstoremesh, or an agent
 where none runs) can prove and refute. The controller is in another place: a heartbeat that it reads proves the link, a failed connection
 says nothing, and only a peer that its certificate proves and that refuses the link's user refutes it.
 """
@@ -18,7 +18,7 @@ from typing import Any, Final
 from ..base.json_fields import parse_time
 from ..base.redact import one_line
 from ..etcd.heartbeat import ControllerProof, ProofVerdict
-from ..mesh.facts import LinkFacts
+from ..mesh.facts.cluster import LinkFacts
 
 STALE_SECONDS: Final = 180
 """clustermesh-apiserver writes the heartbeat every 60 s (pkg/kvstore/kvstore.go, HeartbeatWriteInterval); three missed make it stale."""

@@ -21,9 +21,9 @@ from ..base.redact import one_line
 from ..etcd.heartbeat import ControllerProof, ProofVerdict
 from ..findings.finding import Finding
 from ..findings.wording import listed
-from ..mesh.facts import ClusterFacts, LinkFacts, ObserveFailure, ReaderFacts
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts, LinkFacts, ObserveFailure, ReaderFacts
 from ..mesh.link_stage import LinkStage
-from ..mesh.model import Mesh
 from .config_met import config_conditions
 from .link_proof import LinkProof, is_stale, link_proof, proof_columns
 from .node_paths import NODES_REACHABLE, NodePaths, cut_off, node_paths, nodes_condition, path_columns

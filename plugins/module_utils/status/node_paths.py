@@ -17,8 +17,8 @@ from ..base.json_fields import parse_time
 from ..base.redact import one_line
 from ..findings.finding import Finding
 from ..findings.wording import finding, listed
-from ..mesh.facts import ClusterFacts, ReaderFacts
-from ..mesh.node_health import FailedNode, NodePath, NodeReport
+from ..mesh.facts.cluster import ClusterFacts, ReaderFacts
+from ..mesh.facts.node_health import FailedNode, NodePath, NodeReport
 from ..mesh.node_ports import health_port, pod_network_ports
 
 NODES_REACHABLE: Final = "NodesReachable"

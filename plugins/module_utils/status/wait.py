@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ..base.errors import ClusterError
-from ..mesh.facts import ClusterFacts, ReaderFacts
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts, ReaderFacts
 from ..mesh.link_stage import LinkStage
-from ..mesh.model import Mesh
 from .links import LinkState, link_stage, link_states
 
 FIRST_PAUSE: Final = 0.25

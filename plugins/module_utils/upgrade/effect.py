@@ -22,7 +22,7 @@ class Need(StrEnum):
 class Effect:
     """Effect of a rule on one cluster. ``source`` says where Cilium states it."""
 
-    rule: str  # name of the row of mesh/versions.py
+    rule: str  # name of the row of mesh/versions/minors.py
     cluster: str  # inventory name
     need: Need
     summary: str

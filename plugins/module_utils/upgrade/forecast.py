@@ -12,10 +12,10 @@ from typing import Any, Final
 from ..base.errors import InvalidInput, MeshError, clause
 from ..findings.finding import Finding, Severity
 from ..items.scene import Scene
-from ..mesh.cilium_config import enabled
-from ..mesh.facts import ClusterFacts
-from ..mesh.model import Mesh
-from ..mesh.versions import SUPPORTED, Minor, cilium_version
+from ..mesh.binding.model import Mesh
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.versions.cilium_config import enabled
+from ..mesh.versions.minors import SUPPORTED, Minor, cilium_version
 from ..plan.steps import Plan, Step
 from ..policies.workload_index import WorkloadIndex
 from ..reach.difference import ChangeKind, changes_between

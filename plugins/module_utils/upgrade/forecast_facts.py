@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ..mesh.facts import ClusterFacts, RemoteUsersFacts, WorkloadFacts
-from ..mesh.gitops import KEEP, made_by_helm
-from ..mesh.versions import Minor, first_minor, holds
+from ..mesh.facts.cluster import ClusterFacts, RemoteUsersFacts, WorkloadFacts
+from ..mesh.ownership.gitops import KEEP, made_by_helm
+from ..mesh.versions.minors import Minor, first_minor, holds
 
 _TAG: Final = re.compile(r":v[0-9][^@]*")
 
@@ -28,7 +28,7 @@ AUTH_MODE: Final = "clustermesh.apiserver.tls.authMode"
 
 @dataclass(frozen=True)
 class DefaultChange:
-    """Key of cilium-config whose default is another one from the first minor of ``rule`` (mesh/versions.py) on."""
+    """Key of cilium-config whose default is another one from the first minor of ``rule`` (mesh/versions/minors.py) on."""
 
     rule: str
     key: str

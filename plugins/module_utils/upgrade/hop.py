@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..mesh.model import Mesh
-from ..mesh.versions import Minor
+from ..mesh.binding.model import Mesh
+from ..mesh.versions.minors import Minor
 
 
 @dataclass(frozen=True)

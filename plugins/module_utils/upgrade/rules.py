@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of upgrades: what each minor of Cilium changes for a mesh, and how to tell from facts whether a cluster is concerned.
 
-A rule begins with the first minor of its row in the version matrix (mesh/versions.py), which has the source.
+A rule begins with the first minor of its row in the version matrix (mesh/versions/minors.py), which has the source.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from ..findings.wording import kubectl, listed, printable, where
-from ..mesh.cilium_config import enabled
-from ..mesh.facts import ClusterFacts
-from ..mesh.helm_upgrade import helm_upgrade
-from ..mesh.model import MANAGER_DOMAIN
-from ..mesh.traffic_facts import ObjectFacts, TrafficFacts
-from ..mesh.versions import RULES, Minor
+from ..mesh.binding.model import MANAGER_DOMAIN
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.facts.traffic import ObjectFacts, TrafficFacts
+from ..mesh.ownership.helm_upgrade import helm_upgrade
+from ..mesh.versions.cilium_config import enabled
+from ..mesh.versions.minors import RULES, Minor
 from ..services.mesh_view import NAMESPACE_GLOBAL
 from .effect import Effect, Need
 from .forecast_facts import AUTH_MODE, Values, loses_users, renders_peers
@@ -181,7 +181,7 @@ def helm_effect(context: HopContext) -> Iterator[Effect]:
         summary=printable(f"every hop is a Helm upgrade, and that of {facts.host} would {upgrade.effect}"),
         evidence=(f"peers in Helm's values: {listed(upgrade.peers) or 'none'}",),
         commands=("Run the playbook adopt first (docs/ownership.md): then Helm leaves these objects alone.",),
-        source="mesh/helm_upgrade.py, measured with Helm 4.3.1",
+        source="mesh/ownership/helm_upgrade.py, measured with Helm 4.3.1",
     )
 
 

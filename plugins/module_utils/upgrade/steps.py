@@ -11,10 +11,10 @@ from typing import Any
 
 from ..base.tables import count
 from ..findings.wording import command, kubectl
-from ..mesh.facts import ClusterFacts
-from ..mesh.gitops import HELM_NAME
-from ..mesh.installers import installer, set_values
-from ..mesh.versions import Minor
+from ..mesh.facts.cluster import ClusterFacts
+from ..mesh.ownership.gitops import HELM_NAME
+from ..mesh.ownership.installers import installer, set_values
+from ..mesh.versions.minors import Minor
 from .effect import Need
 from .forecast import Forecast, HopForecast
 

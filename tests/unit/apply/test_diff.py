@@ -10,7 +10,7 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.diff import diff_plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import CaSecretFacts, ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import CaSecretFacts, ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions, Step
 from tests.testing.facts_builders import NOW, cluster_facts, key_facts, mesh_of, peer_secret
 from tests.testing.link_plans import plan_links

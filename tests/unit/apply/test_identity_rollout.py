@@ -20,7 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.p
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.verify import prove
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ExecResult
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import Registry, write_registry
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, WorkloadFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, WorkloadFacts
 from tests.testing.facts_builders import cluster_facts, mesh_of
 from tests.testing.rows import in_one_test
 

@@ -37,7 +37,7 @@ for name in json.load(sys.stdin):
 
 USE = """
 from datetime import UTC, datetime
-from {plugins}.module_utils.mesh.x509 import Issuer, parse
+from {plugins}.module_utils.mesh.x509.certificates import Issuer, parse
 from {plugins}.module_utils.base.errors import MeshError
 from {plugins}.module_utils.kube.client import ClusterAccess, open_cluster
 from {plugins}.module_utils.observe import observe

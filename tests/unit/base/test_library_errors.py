@@ -24,8 +24,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.signing import issue_again, new_authority
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdError, EtcdReader
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh import x509
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import CertificateProblem, Issuer
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import certificates as x509
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509.certificates import CertificateProblem, Issuer
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.tls_probe import TlsTarget, probe
 from tests.testing.etcd_server import played_etcd
 from tests.testing.library_faults import Odd, PanicException, Place, calls_in_sources, calls_into_libraries, failing

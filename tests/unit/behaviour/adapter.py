@@ -43,14 +43,14 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scen
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock import lock
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh import x509 as certificates
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.link_policy import LinkPolicy
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.parse import parse
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.node_health import FailedNode, NodePath, NodeReport
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import TrafficFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import decide_links
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_health import FailedNode, NodePath, NodeReport
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import tls_probe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import traffic as observe_traffic
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import links

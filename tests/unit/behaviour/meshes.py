@@ -9,7 +9,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_health import NodePath
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.node_health import NodePath
 
 from .adapter import Json, Lab, cluster, lab
 

@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import Unread
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import Unread
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.limits import Limits
 from tests.testing import exposure_goldens, policy_goldens, probe_world, service_goldens
 from tests.testing.exposure_world import cluster as exposing

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import HostAlias
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import HostAlias
 from tests.testing.facts_builders import HELM_ANNOTATIONS, HELM_LABELS, apiserver_workload
 from tests.testing.ledger import Ledger
 

@@ -47,15 +47,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.signing
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import tls
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ExecResult
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.errors import Server
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import (
-    MARK,
-    Roll,
-    RollStage,
-    has_invalid_mark,
-    roll_of,
-    write_roll,
-)
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.link_policy import LinkPolicy
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import (
     CaSecretFacts,
     ClusterFacts,
     PodFacts,
@@ -63,8 +56,19 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
     TrustBundleFacts,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import decide_links
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import CertificateProblem, describe, load_certificates
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.ca_roll import (
+    MARK,
+    Roll,
+    RollStage,
+    has_invalid_mark,
+    roll_of,
+    write_roll,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509.certificates import (
+    CertificateProblem,
+    describe,
+    load_certificates,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, IssuedAgain
 from tests.lab.profiles.pki import issue, make_ca
 from tests.testing.facts_builders import NOW, certificate, cluster_facts, failure, key_facts, mesh_of, peer_secret, tls_secret

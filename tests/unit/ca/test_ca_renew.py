@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.renew import only_renewals
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import (
     ApplySecret,
     FromSecret,

@@ -17,9 +17,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.appl
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.roll import Request
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.lock import Terms
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import RollStage, keys_secret
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ReaderFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.ca_roll import RollStage, keys_secret
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ca_roll import RequestOf, Roll, Timer, roll_ca
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.judgement import context_of, judge_and_plan

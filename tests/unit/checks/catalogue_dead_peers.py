@@ -29,8 +29,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
     lease_of,
     write_registry,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, RegistryFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import OWNER_LABEL
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, RegistryFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.marks import OWNER_LABEL
 from tests.testing.facts_builders import cluster_facts, context_of, mesh_of
 
 Table = dict[str, tuple[list[Callable[[], CheckContext]], list[Callable[[], CheckContext]]]]

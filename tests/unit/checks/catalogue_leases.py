@@ -19,8 +19,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
     lease_of,
     write_registry,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, RegistryFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import labels_of_new_object
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, RegistryFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.objects import labels_of_new_object
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
 
 Case = Callable[[], CheckContext]

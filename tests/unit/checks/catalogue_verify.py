@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.waivers import Waiver, WaiverKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import (
     CaSecretFacts,
     ClusterFacts,
     HostAlias,
@@ -28,8 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
     VolumeSource,
     WorkloadFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.size_facts import SizeFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.waivers import Waiver, WaiverKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.sizes import SizeFacts
 from tests.testing.facts_builders import (
     HELM_ANNOTATIONS,
     NOW,

@@ -15,14 +15,14 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.envelope.c
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.plan import plan_exposures
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent, PodSelection, PortRule
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh import cilium_config
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cidrs import allocated_ranges, ipam_mode, pool_ranges
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ip_families import possible_families
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.limits import max_clusters
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.ip_families import possible_families
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_ports import health_port, pod_network_ports
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import cilium_version
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import cilium_config
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.limits import max_clusters
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import cilium_version
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ipsec import ipsec_enabled, ipsec_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.node_health import health_off
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.settings import Settings, settings_of

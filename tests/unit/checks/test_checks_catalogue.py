@@ -21,9 +21,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.reg
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.catalogue import CATALOGUE as ROWS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Scope, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.load_balancer import ELB_AUTOCREATE, ELB_ID
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.address_moves import write_moves
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK, Roll, RollStage, write_roll
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.address_moves import write_moves
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import (
     CaSecretFacts,
     ClusterFacts,
     HostAlias,
@@ -35,9 +35,13 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
     TlsSecretFacts,
     WriterFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import moves_annotation, peers_annotation, write_peers
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import KNOWN
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.objects import (
+    moves_annotation,
+    peers_annotation,
+    write_peers,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.ca_roll import MARK, Roll, RollStage, write_roll
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import KNOWN
 from tests.testing.facts_builders import (
     HELM_ANNOTATIONS,
     HELM_LABELS,

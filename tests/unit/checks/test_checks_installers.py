@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import CaSecretFacts, ClusterFacts, Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import CaSecretFacts, ClusterFacts, Unread
 from tests.testing.facts_builders import HELM_ANNOTATIONS, agent_workload, cluster_facts, context_of
 from tests.testing.rows import in_one_test
 

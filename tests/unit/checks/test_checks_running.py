@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import RemoteUsersFacts, ServiceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import RemoteUsersFacts, ServiceFacts
 from tests.testing.facts_builders import (
     NOW,
     agent_workload,

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cilium_config import flag_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cilium_values import KEYS, Kind, key_of, refused_values
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import SUPPORTED, Minor
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.cilium_config import flag_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.cilium_values import KEYS, Kind, key_of, refused_values
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import SUPPORTED, Minor
 from tests.collection_path import CHECKOUT
 from tests.lab.profiles.charts import CHARTS, COMMON_CONFIG
 from tests.testing.facts_builders import cluster_facts, context_of
@@ -25,7 +25,7 @@ from tests.unit.checks.cilium_values import MINORS, PATCHES, TABLE, Row
 from tests.unit.checks.cilium_verdicts import verdict
 
 ENGINE: Final = CHECKOUT / "plugins" / "module_utils"
-TABLES: Final = ("mesh/cilium_values.py", "gather/harmless.py")
+TABLES: Final = ("mesh/versions/cilium_values.py", "gather/harmless.py")
 SPELLINGS: Final = {
     text: text in ("1", "t", "T", "TRUE", "true", "True")
     for text in ["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"]
@@ -121,4 +121,4 @@ def test_every_key_of_the_table_is_read_and_only_by_the_functions_that_know_the_
         for key in re.findall(r'config(?: or \{\}\))?(?:\.get\(|\[)f?"([^"]+)"', text)
         if key in KEYS
     }
-    assert taken == {("mesh/facts.py", "cluster-name"), ("mesh/facts.py", "cluster-id")}
+    assert taken == {("mesh/facts/cluster.py", "cluster-name"), ("mesh/facts/cluster.py", "cluster-id")}

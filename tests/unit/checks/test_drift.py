@@ -14,10 +14,10 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.drift import Drift, drifts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, WriterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.gitops import ARGO, FLUX, FLUX_HELM
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.managed_fields import Owner as Holder
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.managed_fields import add_owner, annotation
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, WriterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.gitops import ARGO, FLUX, FLUX_HELM
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.managed_fields import Owner as Holder
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.managed_fields import add_owner, annotation
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import HELM_ANNOTATIONS, HELM_LABELS, NOW, cluster_facts, context_of, mesh_of
 from tests.testing.link_plans import plan_links

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.registry import registered
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.parse import parse
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.waivers import LONGEST, Waiver, WaiverKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.parse import parse
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.waivers import LONGEST, Waiver, WaiverKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.judgement import options_for, waived_codes
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of

@@ -25,9 +25,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.envelope.e
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.envelope.limits import LIMITS, Bound
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.envelope.usage import usages
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.size_facts import ServiceNumbers, SizeFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.sizes import ServiceNumbers, SizeFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.load_balancer_entries import service_numbers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.mesh_view import MeshView
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.envelope_lines import envelope_lines

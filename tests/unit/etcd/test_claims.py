@@ -29,7 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.peer_
     parse_identity,
     parse_node,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import peer_records as reading
 from tests.testing.facts_builders import cluster_facts, context_of
 from tests.unit.checks.catalogue_dead_peers import CONFIG, node_value

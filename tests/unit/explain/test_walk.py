@@ -15,8 +15,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.ho
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.inputs import EndpointIdentity, ExplainInputs
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.question import Question, question_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.trace import trace_path
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ObserveFailure, Unread
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts, TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ObserveFailure, Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts, TrafficFacts
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.rows import in_one_test
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, object_facts, pod, scene, service, slice_facts, traffic

@@ -13,7 +13,12 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.parse import KEYS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout import PAUSED, STALLED
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout_state import COMPLETE, PREPARING, ROLLING
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.fleet_kinds import ERROR, PENDING, ROLLOUT_PHASES, FleetKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.fleet_kinds import (
+    ERROR,
+    PENDING,
+    ROLLOUT_PHASES,
+    FleetKind,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.status_counts import StatusCounts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_dry_run import MEMBER_KEYS, WORKLOAD_KEYS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.junit_result import junit_of_result

@@ -24,9 +24,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.gather.har
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.gather.known_secrets import KnownSecrets
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.gather.pseudonyms import Pseudonyms
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.gather.redaction import redact, redact_lines
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cilium_values import KEYS
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.cilium_values import KEYS
 from tests.lab.options import LabOptions
 from tests.testing.profile_facts import answers_of, facts_from, facts_of
 from tests.testing.properties import examples

@@ -41,8 +41,12 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
     registry_name,
     write_registry,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.etcd_config import valid_cluster_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, RemoteUsersFacts, WorkloadFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.etcd_config import valid_cluster_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import (
+    ClusterFacts,
+    RemoteUsersFacts,
+    WorkloadFacts,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Minted
 from tests.testing.facts_builders import NOW, agent_workload, cluster_facts, key_facts, mesh_of, peer_secret, tls_secret
 from tests.testing.rows import in_one_test

@@ -24,8 +24,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owne
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import ItemPlan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Step
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.kinds import ROWS, KindRow
 

@@ -32,7 +32,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
     with_released,
     write_registry,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.properties import examples
 

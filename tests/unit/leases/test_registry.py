@@ -38,7 +38,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
     write_registry,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, RegistryFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, NodeFacts, RegistryFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import NOW as TIME
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions, Step
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of

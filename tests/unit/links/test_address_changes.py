@@ -11,8 +11,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, ServiceFacts, WorkloadFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.link_policy import LinkPolicy
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import (
+    ClusterFacts,
+    NodeFacts,
+    ServiceFacts,
+    WorkloadFacts,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.link_plans import plan_links

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import (
     CaSecretFacts,
     ClusterFacts,
     HostAlias,
     RemoteUsersFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.marks import USERS_ANNOTATION
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership import made_by_bindings
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.marks import USERS_ANNOTATION
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.objects import made_by_bindings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, key_facts, mesh_of, peer_secret
 from tests.testing.link_plans import plan_links

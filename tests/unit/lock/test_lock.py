@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.holde
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.lock import MeshLock, Terms
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.member import find_lock
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.state import HOLDER_LIMIT, MARGIN, lock_state
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
 from tests.testing.lease_world import LeaseWorld, failing
 
 BINDING = Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2", "c3"))

@@ -22,7 +22,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.lock import MeshLock, Terms
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.member import find_lock
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.state import MARGIN
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
 from tests.testing.lease_world import LeaseWorld
 
 HOSTS = ("c1", "c2", "c3")

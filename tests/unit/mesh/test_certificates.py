@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509.certificates import (
     CertificateProblem,
     Issuer,
     chains_to,

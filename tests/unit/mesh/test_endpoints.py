@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoint_names import MemberNames
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.link_policy import LinkPolicy
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.endpoint import (
     EndpointProblem,
     InUse,
     MeshEndpoint,
@@ -21,9 +21,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpo
     endpoint_of,
     split_host_port,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, ServiceFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_addresses import choose_node_ips
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.names import MemberNames
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.node_addresses import choose_node_ips
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, NodeFacts, ServiceFacts
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.rows import in_one_test
 

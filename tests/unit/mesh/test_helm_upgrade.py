@@ -12,8 +12,8 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.disconnect import plan_disconnect
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, RemoteUsersFacts, WriterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.helm_upgrade import helm_upgrade
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, RemoteUsersFacts, WriterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.helm_upgrade import helm_upgrade
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan, PlanOptions, Step, WriteUsers
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, key_facts, mesh_of, peer_secret
 from tests.testing.link_plans import plan_links

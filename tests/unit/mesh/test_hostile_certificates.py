@@ -20,15 +20,25 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.peer_keys import MINTED_CERTIFICATE_SIZE, MINTED_KEY_SIZE
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK, Roll, RollStage, shared_trust, write_roll
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.shared_pem import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.ca_roll import (
+    MARK,
+    Roll,
+    RollStage,
+    shared_trust,
+    write_roll,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509.certificates import (
+    CertificateProblem,
+    Issuer,
+    load_certificates,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509.shared_pem import (
     MOST_BYTES,
     problem_of_shared_key,
     shared_certificates,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import CertificateProblem, Issuer, load_certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.certificates import (
     ca_secret_facts,
     keep_values,

@@ -15,15 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoint_addresses import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.link_policy import LinkPolicy
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.addresses import (
     MOST_ADDRESSES,
     is_ip,
     refusal_of_address,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoint_names import is_inner_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint, endpoint_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, HostAlias, NodeFacts, ServiceFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.endpoint import MeshEndpoint, endpoint_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.names import is_inner_name
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import (
+    ClusterFacts,
+    HostAlias,
+    NodeFacts,
+    ServiceFacts,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import (
     ApplyHostAliases,
     ApplySecret,

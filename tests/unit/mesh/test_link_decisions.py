@@ -13,23 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoint_names import MemberNames
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.link_policy import LinkPolicy
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.endpoint import (
     EndpointProblem,
     InUse,
     MeshEndpoint,
     endpoint_of,
     refused_values,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints_in_use import endpoints_in_use
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, NodeFacts, ServiceFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ip_families import dialable_families, limit_to_families
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.in_use import endpoints_in_use
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.ip_families import dialable_families, limit_to_families
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.member_names import alias_names, names_in_use
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.names import MemberNames
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, NodeFacts, ServiceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import LinkDecisions, decide_links
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import LinkPolicy
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.member_names import alias_names, names_in_use
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust import TrustSide, trust_between
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.link_trust import TrustSide, trust_between
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.link_plans import plan_links

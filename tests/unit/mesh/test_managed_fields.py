@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import WriterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.managed_fields import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import WriterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.managed_fields import (
     APPLY,
     UPDATE,
     Owner,

@@ -13,8 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, ReaderFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_health import MOST_FAILED, FailedNode, NodePath, NodeReport
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.node_health import (
+    MOST_FAILED,
+    FailedNode,
+    NodePath,
+    NodeReport,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.node_ports import NODE_PORTS, health_port, pod_network_ports
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.node_health import (
     MOST_NODES,

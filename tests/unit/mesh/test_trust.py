@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import CaSecretFacts, ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.trust_mode import TrustMode
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import CaSecretFacts, ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.link_trust import (
     Trust,
     TrustProblem,
     TrustSide,
     anchor,
     trust_between,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust_mode import TrustMode
 from tests.testing.facts_builders import NOW, certificate, cluster_facts, tls_secret
 
 

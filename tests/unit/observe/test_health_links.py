@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Forbidden, ServerRefused, Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ExecResult
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, LinkFacts, ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, LinkFacts, ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.health import read_links
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.node_health import COMMAND
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.workloads import workload_facts

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import LinkFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import LinkFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.link_status import (
     PeerMetrics,
     agent_statuses,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import VolumeSource
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import VolumeSource
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.config import config_changed
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ipsec import ipsec_facts, parse_keys, secret_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.nodes import node_facts

@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.fact
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.parse import parse_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.plan import plan_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.revisions import Revision, revision_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from mesh_operator.base.keys import CLUSTER_ANNOTATION, FleetKey, MeshKey
 from mesh_operator.base.kinds import BINDING, CLUSTER, FABRIC, FLEET_ROWS, METRICS, REVISION, ROWS, WORKLOAD
 from mesh_operator.credentials.management_plane import Usable

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from mesh_operator.base.keys import ObjectKey
 from mesh_operator.base.kinds import BINDING, BY_KIND, EXPOSURE, FABRIC, INTENT, SERVICE
 from mesh_operator.meshes.request import Wait

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.schemas import SPECS as FLEET_SPECS
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.schemas import SPECS
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.schemas import SPECS
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.arguments import HANDED
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.spec import option_problems, spec_of
 from tests.testing.options import bounds_of, modules

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import Minor
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import Minor
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Identity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.label_filters import label_filters
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.selectors import (

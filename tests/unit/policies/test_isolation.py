@@ -15,11 +15,11 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.f
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent, PodSelection, PortRule
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import item_marks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import Unread
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.flow_facts import SeenFlows
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts, PodMeta, TrafficFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import Minor
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.flows import SeenFlows
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts, PodMeta, TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import Minor
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.compile import compile_intent
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.impact_findings import (
     impact_findings,

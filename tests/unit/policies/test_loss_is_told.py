@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity, ordered
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent, PodSelection, PortRule
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import Unread
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.flow_facts import Flow, FlowSide, SeenFlows
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts, PodMeta
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import Minor
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import Unread
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.flows import Flow, FlowSide, SeenFlows
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts, PodMeta
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import Minor
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.compile import compile_intent
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.impact_findings import (
     NAMED,

@@ -20,8 +20,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.mode
     ConnectivityIntent,
     PodSelection,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import CiliumVersion
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import CiliumVersion
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.compile import CLUSTER_LABEL, NAMESPACE_LABEL, compile_intent
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Kind, PolicyEndpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import PortRule
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import SUPPORTED
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import SUPPORTED
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.label_filters import label_filters
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe import job
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.job import ConnectionResult, JobTarget

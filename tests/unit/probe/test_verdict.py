@@ -17,7 +17,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.mode
     PodSelection,
     PortRule,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.flow_facts import Flow
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.flows import Flow
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import parse_flows
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.verdict import any_port, flows_of_intent, judge
 from tests.testing.flow_builders import BACKEND, FRONTEND, flow, side

@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure i
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.assessment import PATIENCE
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import authorization, client, exec_plugin
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock import state as lock
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh import waivers
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding import waivers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import (
     REQUESTS_AT_ONCE,
     health,

@@ -96,7 +96,7 @@ def test_json_of_others_is_read_by_the_bounded_reader_alone() -> None:
         "operator/mesh_operator/crds.py",  # its own documents, turned into plain values
         "operator/mesh_operator/meshes/records.py",  # what it is about to write
         "operator/mesh_operator/runs/confined/run_inventory.py",  # what the operator wrote
-        "plugins/module_utils/mesh/managed_fields.py",  # what observe/ownership.py wrote
+        "plugins/module_utils/mesh/ownership/managed_fields.py",  # what observe/ownership.py wrote
         "plugins/plugin_utils/files.py",  # a plan that the user names
     }
     found = set()

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.structure import FORMS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.schemas import SPECS as FLEET_SPECS
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.schemas import SPECS as MESH_SPECS
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.schemas import SPECS as MESH_SPECS
 from tests.collection_path import CHECKOUT
 from tests.testing.crd_schema import nodes, schemas
 from tests.testing.fleet_examples import KEEP_EMPTY

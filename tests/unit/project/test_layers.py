@@ -12,8 +12,10 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import pytest
+
 from tests.collection_path import CHECKOUT
-from tests.testing.layers import ALLOWED, ENGINE, OPERATOR, ROOMS, docstrings
+from tests.testing.layers import ALLOWED, ENGINE, HOUSES, MESH_ROOMS, OPERATOR, ROOMS, docstrings
 
 COLLECTION: Final = "ansible_collections.edge_portal.cilium_mesh."
 
@@ -72,22 +74,22 @@ def package_of(path: str) -> str:
     return parts[1] if parts[0] == "plugins" else "operator"
 
 
-def room_of(path: str) -> str:
+def room_of(path: str, house: Path) -> str:
     """``source`` of operator/mesh_operator/source/store, "" of the files that put the rooms together, and of the package itself."""
-    first = path.removeprefix("operator/mesh_operator").strip("/").partition("/")[0]
-    return first if first in ROOMS else ""
+    first = path.removeprefix(str(house.relative_to(CHECKOUT))).strip("/").partition("/")[0]
+    return first if first in dict(HOUSES)[house] else ""
 
 
 @functools.cache
-def room_edges() -> dict[tuple[str, str], list[str]]:
+def room_edges(house: Path) -> dict[tuple[str, str], list[str]]:
     """(importing room, imported room) -> where."""
     found: dict[tuple[str, str], list[str]] = {}
-    for file in OPERATOR.rglob("*.py"):
-        here = room_of(str(file.relative_to(CHECKOUT).with_suffix("")))
+    for file in house.rglob("*.py"):
+        here = room_of(str(file.relative_to(CHECKOUT).with_suffix("")), house)
         for entry in own_imports(file):
-            if not entry.module.startswith("operator/mesh_operator") or entry.name == "__version__":
+            if not f"{entry.module}/".startswith(f"{house.relative_to(CHECKOUT)}/") or entry.name == "__version__":
                 continue
-            there = room_of(f"{entry.module}/{entry.name}")
+            there = room_of(f"{entry.module}/{entry.name}", house)
             if here != there:
                 found.setdefault((here, there), []).append(f"{file.relative_to(CHECKOUT)}:{entry.line}")
     return found
@@ -141,15 +143,25 @@ def test_the_operator_has_these_rooms_and_a_file_beside_them_only_to_put_them_to
     assert beside == {"__init__.py", "__main__.py", "crds.py", "first_status.py", "manifests.py", "operator.py", "replica.py"}
 
 
-def test_a_room_imports_exactly_the_rooms_that_it_may() -> None:
-    wrong = {edge: places for edge, places in room_edges().items() if edge[0] in ROOMS and edge[1] not in ROOMS[edge[0]].split()}
+def test_mesh_has_these_rooms_and_beside_them_only_what_needs_several() -> None:
+    mesh = ENGINE / "mesh"
+    assert {path.name for path in mesh.iterdir() if path.is_dir() and path.name != "__pycache__"} == set(MESH_ROOMS)
+    beside = {path.name for path in mesh.glob("*.py")}
+    assert beside == {"__init__.py", "cidrs.py", "link_decisions.py", "link_stage.py", "node_ports.py", "tolerance.py"}
+
+
+@pytest.mark.parametrize("house", dict(HOUSES), ids=lambda house: house.name)
+def test_a_room_imports_exactly_the_rooms_that_it_may(house: Path) -> None:
+    rooms = dict(HOUSES)[house]
+    wrong = {edge: places for edge, places in room_edges(house).items() if edge[0] in rooms and edge[1] not in rooms[edge[0]].split()}
     assert wrong == {}
-    assert [(here, there) for here in ROOMS for there in ROOMS[here].split() if (here, there) not in room_edges()] == []
+    assert [(here, there) for here in rooms for there in rooms[here].split() if (here, there) not in room_edges(house)] == []
 
 
-def test_the_rooms_make_no_cycle_and_are_listed_from_the_ground_up() -> None:
+@pytest.mark.parametrize("rooms", [ROOMS, MESH_ROOMS], ids=["operator", "mesh"])
+def test_the_rooms_make_no_cycle_and_are_listed_from_the_ground_up(rooms: dict[str, str]) -> None:
     above: set[str] = set()
-    for room, names in ROOMS.items():
+    for room, names in rooms.items():
         assert set(names.split()) <= above, f"{room} is listed below something that it imports"
         above.add(room)
 
@@ -157,7 +169,7 @@ def test_the_rooms_make_no_cycle_and_are_listed_from_the_ground_up() -> None:
 def test_each_package_and_each_room_says_what_is_in_it_and_what_it_may_import() -> None:
     """``python -m tests.testing.drawings`` writes what it may import."""
     found = dict(docstrings())
-    assert len(found) == len(ALLOWED) + len(ROOMS)
+    assert len(found) == len(ALLOWED) + sum(len(rooms) for _house, rooms in HOUSES)
     for path, text in found.items():
         assert path.read_text(encoding="utf-8") == text
         said = ast.get_docstring(ast.parse(text)) or ""

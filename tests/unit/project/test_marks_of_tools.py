@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.gitops import HELM_LABEL, TOOLS
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.gitops import HELM_LABEL, TOOLS
 from tests.collection_path import CHECKOUT
 
 

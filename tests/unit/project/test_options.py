@@ -12,9 +12,9 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.signing import CA_DAYS
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import RollStage
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_policy import ADDRESS_CHOICES, LinkPolicy
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust_mode import AUTO, MODES, TRUST_CHOICES
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.link_policy import ADDRESS_CHOICES, LinkPolicy
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.trust_mode import AUTO, MODES, TRUST_CHOICES
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.ca_roll import RollStage
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.link_proof import PROOF_CHOICES
 from tests.collection_path import CHECKOUT

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The range of Cilium versions is stated once, in mesh/versions.py. README, docs and lab say the same."""
+"""The range of Cilium versions is stated once, in mesh/versions/minors.py. README, docs and lab say the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import KNOWN, SUPPORTED, CiliumVersion
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import KNOWN, SUPPORTED, CiliumVersion
 from tests.collection_path import CHECKOUT
 from tests.lab.options import PROFILES
 from tests.lab.profiles.charts import CHARTS

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts, PodMeta
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts, PodMeta
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.policy_worlds import policy_facts
 from tests.testing.traffic_builders import namespace_facts, pod, scene, traffic

@@ -17,10 +17,10 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.quorum import Copy, NotRecorded, record, recording
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import Registry
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import MARK
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ObserveFailure
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.lost_peer import Seconds, delays, kept_for
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import KNOWN, Minor
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ObserveFailure
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.ca_roll import MARK
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.lost_peer import Seconds, delays, kept_for
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import KNOWN, Minor
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.exposure_losses import ExposureLosses, Fate
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.harm import Harm, Verdict, harms_of

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import Failover, GlobalService, ServiceSelector
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import SliceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import SliceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import (
     GLOBAL,
     MANAGED,

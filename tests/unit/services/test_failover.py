@@ -16,9 +16,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import GlobalService
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import item_marks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import EndpointFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import EndpointFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import Choice
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.failover import decide
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.plan import plan_services

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import item_marks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind, ItemRef
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind, ItemRef
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.scene import phase_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import record_key
 from tests.testing.facts_builders import mesh_of

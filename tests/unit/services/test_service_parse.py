@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input_problems import Problems
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.labels import valid_key, valid_value
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import Failover, GlobalService, ServiceSelector
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import MANAGER_DOMAIN
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import MANAGER_DOMAIN
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.parse import parse_global_service
 from tests.testing.rows import in_one_test
 from tests.unit.services.service_worlds import AFFINITY, GLOBAL, OLD_AFFINITY, OLD_GLOBAL, SHARED, SYNC

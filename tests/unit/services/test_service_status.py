@@ -99,7 +99,7 @@ def test_a_service_that_only_consumes_is_as_asked_for_and_not_exported() -> None
 
 
 def test_before_the_write_the_export_is_under_way() -> None:
-    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.item_kinds import ItemKind
+    from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.plan import plan_services
     from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.status import service_status
     from tests.unit.services.service_worlds import wanting

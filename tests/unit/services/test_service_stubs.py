@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import ObjectFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, scene, service, slice_facts, traffic
 from tests.unit.services.service_worlds import AFFINITY, GLOBAL, KEY, SHARED, cluster, codes, findings_of, one, run, spec, steps_of, stub_at
 

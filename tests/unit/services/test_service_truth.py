@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Mesh
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import SliceFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import SliceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.endpoints import endpoint_counts
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.rows import in_one_test

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, Unread
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding, Mesh
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, Unread
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.config_met import config_conditions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import build_status
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, failure

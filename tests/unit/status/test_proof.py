@@ -15,16 +15,16 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.seale
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdAccess, EtcdError, ReadFailure
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.heartbeat import ControllerProof, ProofVerdict, parse_heartbeat
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.link_access import link_access
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints import MeshEndpoint
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.etcd_config import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.trust_mode import TrustMode
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.endpoint import MeshEndpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.etcd_config import (
     ca_key,
     certificate_key,
     peer_config,
     private_key,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts, HostAlias, LinkFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust_mode import TrustMode
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import cilium_version
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, HostAlias, LinkFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import cilium_version
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import heartbeats
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.link_proof import (
     LinkProof,

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.heartbeat import ControllerProof, ProofVerdict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ReaderFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import build_status
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.wait import WaitResult, wait_for_links
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.report import status_lines

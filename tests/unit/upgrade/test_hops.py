@@ -7,7 +7,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import Minor
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import Minor
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.upgrade.hop import hops_of, skewed, widest_skew
 from tests.testing.facts_builders import mesh_of
 from tests.testing.properties import examples

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import (
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import (
     ClusterFacts,
     HostAlias,
     RemoteUsersFacts,
     TlsSecretFacts,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.gitops import KEEP
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import TrafficFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions import KNOWN, RULES, Minor
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.gitops import KEEP
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import KNOWN, RULES, Minor
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.upgrade.effect import Effect, Need
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.upgrade.rules import UPGRADE_RULES, HopContext, effects_of
 from tests.testing.facts_builders import (

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from ...mesh.cilium_config import value_of
-from ...mesh.versions import Minor, holds
+from ...mesh.versions.cilium_config import value_of
+from ...mesh.versions.minors import Minor, holds
 from .ternary import Ternary
 
 _INCLUDED: Final = (

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...base.json_fields import texts
-from ...mesh.traffic_facts import ObjectFacts
-from ...mesh.versions import holds
+from ...mesh.facts.traffic import ObjectFacts
+from ...mesh.versions.minors import holds
 from .endpoints import CLUSTER, NAMESPACE, NAMESPACE_LABELS
 from .peers import ANYONE, Cidr, Peers, network
 from .ports import LAST, PortMatch, parse_ports

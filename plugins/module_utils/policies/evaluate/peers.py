@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from ...findings.wording import show
-from ...mesh.versions import Minor, holds
+from ...mesh.versions.minors import Minor, holds
 from .endpoints import CLUSTER, WORLD, Kind, Party
 from .selectors import NotUnderstood, RefusedByCilium, Requirement, Selector, equals, peer_of_cnp, refuse_bad_labels
 from .settings import Settings

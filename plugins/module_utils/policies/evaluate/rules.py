@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Any
 
 from ...findings.wording import show
-from ...mesh.traffic_facts import ObjectFacts
-from ...mesh.versions import holds
+from ...mesh.facts.traffic import ObjectFacts
+from ...mesh.versions.minors import holds
 from .peers import ANYONE, Peers, parse_peers
 from .ports import PortMatch, parse_ports, refuse_layer_7
 from .selectors import (

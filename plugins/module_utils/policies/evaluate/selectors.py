@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ...findings.wording import show
-from ...mesh.versions import Minor, holds
+from ...mesh.versions.minors import Minor, holds
 from .endpoints import CLUSTER, NAMESPACE, NAMESPACE_LABELS, Identity
 from .ternary import Ternary, all_of
 

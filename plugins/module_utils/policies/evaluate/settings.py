@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from ...mesh.cilium_config import flag_of, value_of
-from ...mesh.cilium_values import parse_bool
-from ...mesh.versions import SUPPORTED, CiliumVersion, Minor, holds
+from ...mesh.versions.cilium_config import flag_of, value_of
+from ...mesh.versions.cilium_values import parse_bool
+from ...mesh.versions.minors import SUPPORTED, CiliumVersion, Minor, holds
 from .endpoints import Kind
 from .label_filters import LabelFilters, label_filters
 from .ternary import Ternary

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from ...mesh.versions import bug_note, holds
+from ...mesh.versions.minors import bug_note, holds
 from .endpoints import ICMP, TRANSPORT, Flow, Kind, Party, PolicyEndpoint
 from .rules import Direction, Entry, Rule
 from .selectors import Selector

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...items.scene import Scene
-from ...mesh.traffic_facts import ObjectFacts, PodMeta, TrafficFacts
-from ...mesh.versions import CiliumVersion, cilium_version
+from ...mesh.facts.traffic import ObjectFacts, PodMeta, TrafficFacts
+from ...mesh.versions.minors import CiliumVersion, cilium_version
 from .endpoints import Identity, Party, PolicyEndpoint, identity_of
 from .network_policy import rules_of_network_policy
 from .rules import Rule, rules_of_cnp

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ObserveFailure
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ObserveFailure
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import gather as pipeline_gather
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.installed import collection_version
 from tests.collection_path import CHECKOUT

@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.action import mesh_ca
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ca_roll import RollStage
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.ca_roll import RollStage
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.trust import without_own_codes
 from tests.testing.facts_builders import cluster_facts, mesh_of

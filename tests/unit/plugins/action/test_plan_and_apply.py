@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
 from tests.testing.facts_builders import cluster_facts
 from tests.unit.plugins.action.conftest import World, mesh
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ClusterFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.traffic_facts import TrafficFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import TrafficFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import Ports
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.shown import FindingsMade, ItemsMeasured, PlanMade, Shown
 from tests.testing.facts_builders import cluster_facts

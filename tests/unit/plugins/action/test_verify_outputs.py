@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts import ProbeResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ProbeResult
 from tests.testing.facts_builders import cluster_facts, failure
 from tests.unit.plugins.action.conftest import PLUGINS, World, mesh
 

@@ -13,7 +13,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.doc_fragments._mesh import ModuleDocFragment
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.peer_config import DOCUMENTATION, RETURN, FilterModule
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust_mode import one_of_modes
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.trust_mode import one_of_modes
 from tests.testing.rows import in_one_test
 
 peer_config = FilterModule().filters()["peer_config"]

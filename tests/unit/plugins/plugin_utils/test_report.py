@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.topology import Mode, Topology
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.topology import Mode, Topology
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.connect import disconnected_sentence
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import failure_findings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
