@@ -7,7 +7,7 @@ Drift is not repaired where a GitOps tool would revert the repair.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..findings.finding import Finding
 from ..findings.wording import finding, lines, listed, where
@@ -16,7 +16,7 @@ from ..links.drift import Drift, changed_finding, drifts, was_ours
 from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
 from ..mesh.ownership.gitops import FLUX_HELM, HELM, ignore_snippet
 from .context import CheckContext
-from .ownership import conflicting_keys
+from .ownership import conflicting_keys, has_keys_of_others
 from .registry import check
 
 
@@ -44,17 +44,19 @@ def written_keys_are_present(context: CheckContext, facts: ClusterFacts) -> Iter
 
 
 @check("CM-DRIFT-02")
-def written_keys_are_unchanged(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+def written_keys_are_unchanged(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
     """Report keys of this binding that another writer changed.
 
     The decision is the planner's. Keys that another writer owned from the start are CM-OWN-02.
     """
-    changed: dict[str, tuple[PeerSecretFacts, list[str]]] = {}
-    for secret, key in conflicting_keys(context, local, peer):
-        if was_ours(secret, key, peer.host, context.mesh.binding.manager):
-            changed.setdefault(secret.name, (secret, []))[1].append(key)
-    for secret, keys in changed.values():
-        yield changed_finding(local, secret, peer.host, keys, repair=context.decisions.policy.repair)
+    own = context.mesh.binding.manager
+    for peer in peers if has_keys_of_others(local, own) else ():
+        changed: dict[str, tuple[PeerSecretFacts, list[str]]] = {}
+        for secret, key in conflicting_keys(context, local, peer):
+            if was_ours(secret, key, peer.host, own):
+                changed.setdefault(secret.name, (secret, []))[1].append(key)
+        for secret, keys in changed.values():
+            yield changed_finding(local, secret, peer.host, keys, repair=context.decisions.policy.repair)
 
 
 @check("CM-DRIFT-03")

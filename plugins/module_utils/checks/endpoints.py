@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, finding, helm, kubectl, lines, listed, show, where
+from ..mesh.endpoints.address_moves import Held
 from ..mesh.endpoints.addresses import ip_version
 from ..mesh.endpoints.endpoint import SHOWN, EndpointProblem, MeshEndpoint, split_host_port
 from ..mesh.endpoints.ip_families import addresses_of, possible_families
@@ -97,25 +98,27 @@ def _node_port_dialled(peer: ClusterFacts) -> int | None:
 
 
 @check("CM-EP-05")
-def node_ports_do_not_clash(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+def node_ports_do_not_clash(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
     """Report a NodePort of a peer that is also a NodePort of this cluster.
 
     Kube-proxy replacement treats the nodes of peers as its own once it knows them (cilium issues 24692, 30297; PR 41337).
     """
-    if local.service is None or local.service.node_port is None or _node_port_dialled(peer) != local.service.node_port:
+    port = local.service.node_port if local.service else None
+    if port is None or not serves_node_ports(local) or not holds("node_port_clash", cilium_version(local)):
         return
-    if not serves_node_ports(local) or not holds("node_port_clash", cilium_version(local)):
-        return
-    port = local.service.node_port
-    yield finding(
-        "CM-EP-05",
-        cluster=local.host,
-        peer=peer.host,
-        summary=f"{local.host} will connect to itself when it dials NodePort {port} of {peer.host}: it has a NodePort of the same number",
-        evidence=f"{where(local, 'Service', 'clustermesh-apiserver')} of both clusters: nodePort {port}; {local.host} runs Cilium "
-        f"{cilium_version(local) or 'of unknown version'} (fixed in 1.19); {config_evidence(local, 'kube-proxy-replacement')}",
-        fix=lines(f"Give {peer.host} another number:", helm(peer, f"clustermesh.apiserver.service.nodePort={_other_port(port)}")),
-    )
+    for peer in peers:
+        if _node_port_dialled(peer) != port:
+            continue
+        yield finding(
+            "CM-EP-05",
+            cluster=local.host,
+            peer=peer.host,
+            summary=f"{local.host} will connect to itself when it dials NodePort {port} of {peer.host}: "
+            "it has a NodePort of the same number",
+            evidence=f"{where(local, 'Service', 'clustermesh-apiserver')} of both clusters: nodePort {port}; {local.host} runs Cilium "
+            f"{cilium_version(local) or 'of unknown version'} (fixed in 1.19); {config_evidence(local, 'kube-proxy-replacement')}",
+            fix=lines(f"Give {peer.host} another number:", helm(peer, f"clustermesh.apiserver.service.nodePort={_other_port(port)}")),
+        )
 
 
 def _other_port(port: int) -> int:
@@ -124,28 +127,29 @@ def _other_port(port: int) -> int:
 
 
 @check("CM-EP-06")
-def peer_address_family_is_reachable(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+def peer_address_family_is_reachable(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
     """Report a peer of whose addresses none has an IP family of this cluster."""
-    endpoint = context.decisions.endpoints[peer.host]
-    addresses = addresses_of(endpoint) if isinstance(endpoint, MeshEndpoint) else ()
     families = possible_families(local)
-    if not addresses or any(ip_version(ip) in families for ip in addresses):
-        return
-    has, needs = (" and ".join(f"IPv{version}" for version in sorted(found)) for found in (families, {ip_version(ip) for ip in addresses}))
     reader = "kvstoremesh" if local.runs_kvstoremesh else "The agents"
-    yield finding(
-        "CM-EP-06",
-        cluster=local.host,
-        peer=peer.host,
-        summary=f"{local.host} has {has or 'no IP family'} only, and {peer.host} is reached by {needs} only",
-        evidence=f"{reader} of {local.host}: {config_evidence(local, 'enable-ipv4', 'enable-ipv6')}, InternalIPs of its nodes "
-        f"{listed(ip for node in local.nodes for ip in node.internal_ips) or 'none'}; addresses of {peer.host}: {listed(addresses)}",
-        fix=lines(
-            f"Give the Service of {peer.host} an address of the other family (spec.ipFamilyPolicy=PreferDualStack), or set "
-            f"cilium_mesh_endpoint_override of {peer.host} to an address that {local.host} can dial.",
-            "Accept the finding where a translator (NAT64) stands between the two.",
-        ),
-    )
+    for peer in peers:
+        endpoint = context.decisions.endpoints[peer.host]
+        addresses = addresses_of(endpoint) if isinstance(endpoint, MeshEndpoint) else ()
+        if not addresses or any(ip_version(ip) in families for ip in addresses):
+            continue
+        has, needs = (" and ".join(f"IPv{v}" for v in sorted(found)) for found in (families, {ip_version(ip) for ip in addresses}))
+        yield finding(
+            "CM-EP-06",
+            cluster=local.host,
+            peer=peer.host,
+            summary=f"{local.host} has {has or 'no IP family'} only, and {peer.host} is reached by {needs} only",
+            evidence=f"{reader} of {local.host}: {config_evidence(local, 'enable-ipv4', 'enable-ipv6')}, InternalIPs of its nodes "
+            f"{listed(ip for node in local.nodes for ip in node.internal_ips) or 'none'}; addresses of {peer.host}: {listed(addresses)}",
+            fix=lines(
+                f"Give the Service of {peer.host} an address of the other family (spec.ipFamilyPolicy=PreferDualStack), or set "
+                f"cilium_mesh_endpoint_override of {peer.host} to an address that {local.host} can dial.",
+                "Accept the finding where a translator (NAT64) stands between the two.",
+            ),
+        )
 
 
 @check("CM-EP-07")
@@ -197,16 +201,19 @@ def reported_names_and_addresses_may_be_dialled(context: CheckContext, facts: Cl
 
 
 @check(HELD)
-def new_addresses_restart_no_pods_too_soon(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+def new_addresses_restart_no_pods_too_soon(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
     """Report new addresses of a peer that are not written, because that would restart pods too soon, or for an unproven address."""
-    endpoint = context.decisions.dialled[local.host][peer.host]
-    if not isinstance(endpoint, MeshEndpoint) or endpoint.held is None:
-        return
-    held = endpoint.held
+    for peer in peers:
+        endpoint = context.decisions.dialled[local.host][peer.host]
+        if isinstance(endpoint, MeshEndpoint) and endpoint.held is not None:
+            yield _held_addresses_finding(local, peer, endpoint, endpoint.held)
+
+
+def _held_addresses_finding(local: ClusterFacts, peer: ClusterFacts, endpoint: MeshEndpoint, held: Held) -> Finding:
     used, new = listed(endpoint.ips) or endpoint.hostname, listed(held.addresses)
     until = f"until {held.until:%Y-%m-%d %H:%M} UTC, because they changed shortly before" if held.until else "until they are proven"
     proof = "a TLS handshake there did not show the certificate of the peer, or none came about while the addresses in use answer"
-    yield finding(
+    return finding(
         HELD,
         cluster=local.host,
         peer=peer.host,

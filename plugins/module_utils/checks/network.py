@@ -7,7 +7,7 @@ Requirements: Cilium documentation, "Setting up Cluster Mesh", prerequisites.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 from typing import Final
@@ -272,30 +272,31 @@ def address_families_agree(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-NET-04")
-def native_ranges_cover_peers(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+def native_ranges_cover_peers(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
     """Report pods of a peer outside of the native routing range.
 
     Traffic to them is masqueraded, so that the peer sees node addresses and policies see ``world``.
     """
-    if local.config is None or peer.config is None or routing_mode(local) != "native":
+    if local.config is None or routing_mode(local) != "native":
         return
-    wanted = pool_ranges(peer) or allocated_ranges(peer)
     for version, family in ((4, "ipv4"), (6, "ipv6")):
         key = f"{family}-native-routing-cidr"
         text = setting(local, key)
         if not text or not enabled(local, f"enable-{family}-masquerade", True) or enabled(local, "enable-ip-masq-agent"):
             continue  # with ip-masq-agent its own list decides as well (CM-NET-05)
         own = NetworkSet(parse_networks([text]))
-        outside = [c for c in wanted if c.network.version == version and not own.contains(c.network)]
-        if outside:
-            yield finding(
-                "CM-NET-04",
-                cluster=local.host,
-                peer=peer.host,
-                summary=f"{local.host} masquerades traffic to pods of {peer.host}: they are outside of its native routing range",
-                evidence=f"{config_evidence(local, key)}; {peer.host}: {listed(f'{c.network} ({c.source})' for c in outside)}",
-                fix=lines(helm(local, f"{family}NativeRoutingCIDR=A_RANGE_THAT_HOLDS_THE_PODS_OF_ALL_CLUSTERS"), restart(local)),
-            )
+        for peer in peers:
+            wanted = (pool_ranges(peer) or allocated_ranges(peer)) if peer.config is not None else ()
+            outside = [c for c in wanted if c.network.version == version and not own.contains(c.network)]
+            if outside:
+                yield finding(
+                    "CM-NET-04",
+                    cluster=local.host,
+                    peer=peer.host,
+                    summary=f"{local.host} masquerades traffic to pods of {peer.host}: they are outside of its native routing range",
+                    evidence=f"{config_evidence(local, key)}; {peer.host}: {listed(f'{c.network} ({c.source})' for c in outside)}",
+                    fix=lines(helm(local, f"{family}NativeRoutingCIDR=A_RANGE_THAT_HOLDS_THE_PODS_OF_ALL_CLUSTERS"), restart(local)),
+                )
 
 
 _DERIVED = {"eni": "of the VPC", "alibabacloud": "of the VPC"}

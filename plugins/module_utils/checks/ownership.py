@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..findings.finding import Finding
 from ..findings.wording import cilium_cli, finding, helm, kubectl, lines, listed, show, where
@@ -137,20 +137,26 @@ def peer_objects_are_not_tracked_by_argo(context: CheckContext, facts: ClusterFa
 
 
 @check("CM-OWN-02")
-def peer_keys_are_not_foreign(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+def peer_keys_are_not_foreign(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
     """Report keys of a link that another writer owned before this binding.
 
     The decision is the planner's, so that what blocks is known before the plan is made.
     """
     own = context.mesh.binding.manager
-    foreign: dict[str, list[str]] = {}
-    managers: set[str] = set()
-    for secret, key in conflicting_keys(context, local, peer):
-        if not was_ours(secret, key, peer.host, own):  # otherwise it is drift (checks/drift.py)
-            foreign.setdefault(secret.name, []).append(key)
-            managers.update(secret.keys[key].managers)
-    if foreign:
-        yield _foreign_keys_finding(local, peer, foreign, sorted(managers - {own}))
+    for peer in peers if has_keys_of_others(local, own) else ():
+        foreign: dict[str, list[str]] = {}
+        managers: set[str] = set()
+        for secret, key in conflicting_keys(context, local, peer):
+            if not was_ours(secret, key, peer.host, own):  # otherwise it is drift (checks/drift.py)
+                foreign.setdefault(secret.name, []).append(key)
+                managers.update(secret.keys[key].managers)
+        if foreign:
+            yield _foreign_keys_finding(local, peer, foreign, sorted(managers - {own}))
+
+
+def has_keys_of_others(local: ClusterFacts, own: str) -> bool:
+    """Return whether another writer owns any key in the Secrets with peers. Where none does, no key of any peer is in conflict."""
+    return any(set(key.managers) != {own} for secret in (local.clustermesh, local.kvstoremesh) for key in secret.keys.values())
 
 
 def conflicting_keys(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> list[tuple[PeerSecretFacts, str]]:

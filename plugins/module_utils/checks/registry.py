@@ -1,6 +1,9 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The registry of checks. A check is a small pure function under the code of its catalogue row (findings/catalogue.py)."""
+"""The registry of checks. A check is a small pure function under the code of its catalogue row (findings/catalogue.py).
+
+A check of pairs gets a cluster with all of its peers that answered: what it needs to know of the cluster it works out once for all of them.
+"""
 
 from __future__ import annotations
 
@@ -63,9 +66,8 @@ def _call(entry: Check, context: CheckContext) -> Iterator[Finding]:
     for host, local in facts.items():
         if entry.scope is Scope.CLUSTER:
             yield from entry.function(context, local)
-            continue
-        for peer in trust.get(host, ()):  # the peers that answered
-            yield from entry.function(context, local, facts[peer])
+        elif peers := [facts[peer] for peer in trust.get(host, ())]:  # those that answered
+            yield from entry.function(context, local, peers)
 
 
 def run(context: CheckContext, checks: Iterable[Check] | None = None) -> tuple[Finding, ...]:

@@ -7,7 +7,7 @@ Where tls.caBundle is on, a separate object takes the place of ca.crt in Cilium'
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..findings.finding import Finding
 from ..findings.wording import finding, grouped, helm, kubectl, lines, listed, show, where
@@ -30,20 +30,19 @@ def _has_readable_trust(facts: ClusterFacts) -> bool:
 
 
 @check("CM-TRUST-01")
-def trust_is_possible(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+def trust_is_possible(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
     """Report a pair whose local cluster cannot get a client certificate that the peer trusts."""
-    if not _has_readable_trust(local) or not _has_readable_trust(peer):
-        return
-    chosen = context.decisions.trust[local.host][peer.host]
-    if not isinstance(chosen, Trust):
-        yield finding(
-            "CM-TRUST-01",
-            cluster=local.host,
-            peer=peer.host,
-            summary=chosen.summary,
-            evidence=chosen.evidence,
-            fix=lines(_sentence(chosen.fix)),
-        )
+    for peer in peers:
+        chosen = context.decisions.trust[local.host][peer.host]
+        if not isinstance(chosen, Trust) and _has_readable_trust(local) and _has_readable_trust(peer):
+            yield finding(
+                "CM-TRUST-01",
+                cluster=local.host,
+                peer=peer.host,
+                summary=chosen.summary,
+                evidence=chosen.evidence,
+                fix=lines(_sentence(chosen.fix)),
+            )
 
 
 def _sentence(text: str) -> str:
@@ -52,25 +51,26 @@ def _sentence(text: str) -> str:
 
 
 @check("CM-TRUST-02")
-def client_certificate_is_not_copied(context: CheckContext, local: ClusterFacts, peer: ClusterFacts) -> Iterator[Finding]:
+def client_certificate_is_not_copied(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
     """Report a link whose client certificate is a copy of the peer's."""
-    if not _has_readable_trust(local) or not _has_readable_trust(peer):
-        return
-    chosen = context.decisions.trust[local.host][peer.host]
-    if not isinstance(chosen, Trust) or not chosen.mode.outdated_by_peer:
-        return
-    certificate = peer.remote_cert.certificate
-    until = f" until {certificate.not_after:%Y-%m-%d}" if certificate else ""
-    yield finding(
-        "CM-TRUST-02",
-        cluster=local.host,
-        peer=peer.host,
-        summary=f"{local.host} will use a copy of {peer.host}'s own client certificate, good{until}: renewing it in "
-        f"{peer.host} does not update the copy",
-        evidence=chosen.reason,
-        fix=f"Run connect again after every renewal in {peer.host}, or let its Secret cilium-ca hold ca.key of the CA that "
-        "signed its server certificate.",
-    )
+    for peer in peers:
+        chosen = context.decisions.trust[local.host][peer.host]
+        if not isinstance(chosen, Trust) or not chosen.mode.outdated_by_peer:
+            continue
+        if not _has_readable_trust(local) or not _has_readable_trust(peer):
+            continue
+        certificate = peer.remote_cert.certificate
+        until = f" until {certificate.not_after:%Y-%m-%d}" if certificate else ""
+        yield finding(
+            "CM-TRUST-02",
+            cluster=local.host,
+            peer=peer.host,
+            summary=f"{local.host} will use a copy of {peer.host}'s own client certificate, good{until}: renewing it in "
+            f"{peer.host} does not update the copy",
+            evidence=chosen.reason,
+            fix=f"Run connect again after every renewal in {peer.host}, or let its Secret cilium-ca hold ca.key of the CA that "
+            "signed its server certificate.",
+        )
 
 
 @check("CM-TRUST-03")

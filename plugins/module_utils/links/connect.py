@@ -187,7 +187,7 @@ def _links(
     manager = binding.manager
     found: list[Step | Finding | None] = []
     dialled = DialledEndpoints(cluster, manager)
-    moved = {link.peer.name for link in links if dialled.changed_by(link.peer.name, link.endpoint)}
+    moved = {link.peer.name for link in links if dialled.changed_by(link.peer.name, link.endpoint)} if dialled else set()
     peers = {link.peer.name for link in links} | set(kept.values())
     reader = cluster.apiserver if cluster.runs_kvstoremesh else cluster.agent
     for aliases in desired_aliases(cluster, links, kept.values(), manager):

@@ -28,11 +28,18 @@ MINTED_KEY_SIZE = 256
 
 
 class DesiredKeys(NamedTuple):
-    """Value that a key has to hold. ``digest`` is the SHA-256 hex of the value; None while it is still to be minted."""
+    """Value that a key has to hold."""
 
     recipe: Recipe
-    digest: str | None
+    observed: str = ""  # SHA-256 hex, as observed, of a value that a Secret has already
     size: int = 0  # bytes; of a value that is still to be minted, what it will have at most
+
+    @property
+    def digest(self) -> str | None:
+        """SHA-256 hex of the value; None while it is still to be minted. Only keys that exist are compared: most texts never need it."""
+        if isinstance(self.recipe, Literal):
+            return hashlib.sha256(self.recipe.text.encode()).hexdigest()
+        return self.observed if isinstance(self.recipe, FromSecret) else None
 
 
 class Link(NamedTuple):
@@ -67,10 +74,9 @@ def keys_for_peer(
         keys[certificate] = current_value(link.local, secret, certificate)
         keys[key] = current_value(link.local, secret, key)
     else:
-        keys[certificate] = DesiredKeys(
-            Minted(peer.host, trust.common_name, options.certificate_days, "certificate"), None, MINTED_CERTIFICATE_SIZE
-        )
-        keys[key] = DesiredKeys(Minted(peer.host, trust.common_name, options.certificate_days, "key"), None, MINTED_KEY_SIZE)
+        host, user, days = peer.host, trust.common_name, options.certificate_days
+        keys[certificate] = DesiredKeys(Minted(host, user, days, "certificate"), "", MINTED_CERTIFICATE_SIZE)
+        keys[key] = DesiredKeys(Minted(host, user, days, "key"), "", MINTED_KEY_SIZE)
     return keys
 
 
@@ -99,7 +105,7 @@ def would_conflict(observed: SecretKeyFacts | None, wanted: DesiredKeys | None, 
 
     A key that holds the right value may have several owners: each releases it alone.
     """
-    return observed is not None and wanted is not None and observed.digest != wanted.digest and set(observed.managers) != {manager}
+    return observed is not None and wanted is not None and set(observed.managers) != {manager} and observed.digest != wanted.digest
 
 
 def current_value(local: ClusterFacts, secret: PeerSecretFacts, key: str) -> DesiredKeys:
@@ -109,8 +115,7 @@ def current_value(local: ClusterFacts, secret: PeerSecretFacts, key: str) -> Des
 
 def literal(text: str) -> DesiredKeys:
     """Return a desired value that is no secret."""
-    content = text.encode()
-    return DesiredKeys(Literal(text), hashlib.sha256(content).hexdigest(), len(content))
+    return DesiredKeys(Literal(text), "", len(text) if text.isascii() else len(text.encode()))
 
 
 def _from_tls_secret(peer: ClusterFacts, secret: TlsSecretFacts, key: str) -> DesiredKeys:
@@ -130,6 +135,8 @@ def _still_good(link: Link, secret: PeerSecretFacts, manager: str, options: Plan
 
     It may if it is the binding's, for the right user, from the CA that would sign now, and not near its end.
     """
+    if not secret.keys:
+        return False
     config_key, _ca, certificate_key, private_key = keys_of(link.peer.name)
     crt, key, text = secret.keys.get(certificate_key), secret.keys.get(private_key), secret.keys.get(config_key)
     if crt is None or key is None or crt.certificate is None or crt.certificate_key_matches is not True:

@@ -72,7 +72,11 @@ class Mesh:
 
     def peers(self, local: str) -> tuple[str, ...]:
         """Return the peers of ``local``, in the order of the members."""
-        return self.binding.topology.peers(local, self.clusters) if local in self._members else ()
+        return self._peers.get(local, ())
+
+    @cached_property
+    def _peers(self) -> Mapping[str, tuple[str, ...]]:
+        return {local: self.binding.topology.peers(local, self.clusters) for local in self.clusters}  # a run asks many times for each
 
     @cached_property
     def links(self) -> tuple[tuple[str, str], ...]:

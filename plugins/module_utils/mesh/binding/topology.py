@@ -48,6 +48,8 @@ class Topology:
 
     def peers(self, local: str, members: Sequence[str]) -> tuple[str, ...]:
         """Return the members that ``local`` is linked with, in their order."""
+        if self.mode is Mode.FULL_MESH:
+            return tuple(peer for peer in members if peer != local)
         return tuple(peer for peer in members if self.linked(local, peer))
 
     def among(self, members: Iterable[str]) -> Topology:

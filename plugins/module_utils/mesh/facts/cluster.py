@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from ...base.errors import clause
@@ -313,27 +314,27 @@ class ClusterFacts:
     writers: Mapping[str, tuple[WriterFacts, ...]] = field(default_factory=dict)  # "Secret cilium-kvstoremesh" -> its managedFields
     elb_id: str = ""  # host variable cilium_mesh_elb_id: the load balancer that the platform reserved for this cluster's mesh endpoint
 
-    @property
+    @cached_property
     def name(self) -> str:
         """``cluster-name`` of cilium-config; "" when unset."""
         return (self.config or {}).get("cluster-name", "")
 
-    @property
+    @cached_property
     def id(self) -> int | None:
         """``cluster-id`` of cilium-config; None when it is not a plain decimal number. Unset means 0, as Cilium reads it."""
         return whole_number((self.config or {}).get("cluster-id", "0") or "0")
 
-    @property
+    @cached_property
     def ca_unread(self) -> bool:
         """Whether RBAC forbade to read Secret cilium-ca."""
         return any(entry.what == "ca" for entry in self.unread)
 
-    @property
+    @cached_property
     def runs_kvstoremesh(self) -> bool:
         """Whether clustermesh-apiserver has a container named kvstoremesh. The cilium CLI makes the same test."""
         return self.apiserver is not None and "kvstoremesh" in self.apiserver.containers
 
-    @property
+    @cached_property
     def users_enabled(self) -> bool:
         """Whether clustermesh-apiserver reads per-peer users (auth modes migration and cluster)."""
         arguments = self.apiserver.arguments.get("apiserver", ()) if self.apiserver else ()

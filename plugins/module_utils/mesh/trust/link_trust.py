@@ -107,6 +107,16 @@ class TrustSide:
         return anchor(self.cluster.remote_cert)
 
     @cached_property
+    def server_ca_key(self) -> tuple[str, str] | None:
+        """Key digest and common name of the CA that signed its server certificate."""
+        return _key(self.server_ca) if self.server_ca else None
+
+    @cached_property
+    def client_ca_key(self) -> tuple[str, str] | None:
+        """Key digest and common name of the CA that signed its remote certificate."""
+        return _key(self.client_ca) if self.client_ca else None
+
+    @cached_property
     def roll(self) -> Roll | None:
         """CA roll that it is in; None if it is in none."""
         return roll_of(self.cluster.ca)
@@ -199,9 +209,9 @@ def trust_between(local: TrustSide, peer: TrustSide, forced: str = AUTO) -> Trus
     if forced == TrustMode.SAME_CA and (local.rolling or peer.rolling):
         forced = TrustMode.MINTED.value  # for as long as the roll takes
     refusals: dict[str, str] = {}
-    for mode in TrustMode:
+    for mode, way in WAYS.items():
         if forced in (AUTO, mode):
-            found = WAYS[mode](local, peer)
+            found = way(local, peer)
             if isinstance(found, Trust):
                 return found
             refusals[mode] = found
@@ -221,9 +231,9 @@ def _same_ca(local: TrustSide, peer: TrustSide) -> Trust | str:
         return f"the CA of {peer.host}'s server certificate is not in its ca.crt"
     if client_ca is None or own is None:
         return f"the CA of {local.host}'s remote certificate is not in its ca.crt"
-    if _key(server_ca) not in local.accepts_servers_of:
+    if peer.server_ca_key not in local.accepts_servers_of:
         return f"{local.host} does not trust the CA that signed {peer.host}'s server certificate"
-    if _key(client_ca) not in peer.accepts_clients_of:
+    if local.client_ca_key not in peer.accepts_clients_of:
         return f"{peer.host} does not trust the CA that signed {local.host}'s remote certificate"
     if local.unusable:
         return f"{local.host}'s remote certificate {local.unusable}"
@@ -272,7 +282,7 @@ def _kept(local: TrustSide, peer: TrustSide, common_name: str) -> Trust | None:
         or not certificate.client_auth
         or not certificate.not_before <= local.now < certificate.not_after - KEPT_UNTIL
         or certificate.authority_key_id not in accepted
-        or _key(found.server_ca) != _key(peer.server_ca)
+        or _key(found.server_ca) != peer.server_ca_key
         or (isinstance(copied, Trust) and copied.digest == found.digest)
     ):
         return None
@@ -287,7 +297,7 @@ def _kept(local: TrustSide, peer: TrustSide, common_name: str) -> Trust | None:
 
 
 def _copied(_local: TrustSide, peer: TrustSide) -> Trust | str:
-    secret, server_ca, client_ca = peer.cluster.remote_cert, peer.server_ca, peer.client_ca
+    secret, server_ca = peer.cluster.remote_cert, peer.server_ca
     if peer.rolling:
         return f"a CA roll is under way in {peer.host}"
     if server_ca is None:
@@ -298,7 +308,7 @@ def _copied(_local: TrustSide, peer: TrustSide) -> Trust | str:
         return f"{peer.host} has no usable Secret {secret.name}"
     if unfit := next(((key, why) for key, why in secret.unshareable.items() if key != "ca.crt"), None):
         return f"{unfit[0]} of {peer.host}'s remote certificate {unfit[1]}"
-    if client_ca is None or _key(client_ca) not in peer.accepts_clients_of:
+    if peer.client_ca_key not in peer.accepts_clients_of:
         return f"{peer.host}'s mesh etcd does not trust its own remote certificate"
     if peer.unusable:
         return f"{peer.host}'s remote certificate {peer.unusable}"
@@ -321,7 +331,7 @@ WAYS: Final[Mapping[TrustMode, Callable[[TrustSide, TrustSide], Trust | str]]] =
     TrustMode.MINTED: _minted,
     TrustMode.COPIED: _copied,
 }
-"""How each mode is tried for (local, peer): the decision, or why the mode fails."""
+"""How each mode is tried for (local, peer), in the order of the modes: the decision, or why the mode fails."""
 
 
 def _valid_keys(bundle: Iterable[CertificateFacts], now: datetime) -> frozenset[tuple[str, str]]:
