@@ -22,7 +22,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks imp
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import observe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.judgement import context_of
@@ -30,6 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.o
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import real_ports
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from tests.lab.addresses import NETWORK
+from tests.testing.link_plans import plan_decided
 
 READS: Final = ("get", "list")
 
@@ -65,7 +65,7 @@ def connect(inventory: Mapping[str, Mapping[str, str]], binding: str) -> dict[st
             findings = run_checks(context, "connect")
         _refuse(findings)
         with phases.measured("plan"):
-            plan = plan_connect(context.decisions, PlanOptions())
+            plan = plan_decided(context.decisions, PlanOptions())
             data = plan.to_dict()
         _refuse(plan.problems)
         with phases.measured("write"):

@@ -9,7 +9,7 @@ the write fail instead of being lost.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from ..mesh.facts.cluster import ClusterFacts
 from ..mesh.ownership.objects import labels_of_new_object, made_by_bindings
 from ..plan.steps import NOW, ApiWrite, Step
 from .agreement import is_certain, mesh_registry, readable_copies, unwitnessed
-from .plan_tombstones import without_tombstones
+from .plan_tombstones import take_back_reason, without_tombstones
 from .registry import (
     KEY,
     MAX_ID,
@@ -37,6 +37,36 @@ from .tombstones import returning_members
 
 CONNECT_WAVE: Final = 0  # before everything: a name and an id are recorded before any peer dials them
 DISCONNECT_WAVE: Final = 4  # after everything: a lease ends after its links
+FAREWELL_WAVE: Final = 5  # in former members, after everything of theirs
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeasePlan:
+    """What a connection does about the leases, and what the plan of the links has to know of them."""
+
+    names: Mapping[str, str]  # inventory name -> cluster name of members that have an active lease in the copy of any member
+    steps: tuple[Step, ...]
+    departing: Mapping[str, ClusterFacts]  # by inventory name; former members from which everything of the binding is withdrawn
+
+
+def plan_leases(
+    mesh: Mesh, facts: Mapping[str, ClusterFacts], members: Mapping[str, ClusterFacts], former: Mapping[str, ClusterFacts] | None = None
+) -> LeasePlan:
+    """Plan the writes of the leases for a connection.
+
+    :param members: those that can be linked; the copies of the others stay as they are.
+    :param former: former members that answered. One that is a member under another inventory name does not depart: what is written there is
+        in use.
+    """
+    answered = mesh.members_in(facts)
+    uids = {cluster.uid for cluster in answered.values()}
+    departing = {host: c for host, c in (former or {}).items() if host not in mesh.clusters and c.uid not in uids}
+    copies = copies_after(mesh, answered, registry_after_connect(mesh, facts, former))
+    steps = registry_steps(mesh, members.values(), copies, wave=CONNECT_WAVE, why=take_back_reason(returning_members(mesh, facts)))
+    removals = (registry_step(mesh, cluster, None, wave=FAREWELL_WAVE) for cluster in departing.values())
+    return LeasePlan(
+        names=leased_names(mesh, members), steps=(*steps, *(step for step in removals if step is not None)), departing=departing
+    )
 
 
 def registry_after_connect(mesh: Mesh, facts: Mapping[str, ClusterFacts], former: Collection[str] | None = None) -> Registry:

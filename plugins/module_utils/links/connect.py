@@ -2,25 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan that makes the links of a mesh exist: observed facts in, steps out. Pure.
 
-Waves: the lease registry; then users, so that no peer dials before it may log in; then per cluster the host aliases and the Secrets, so
-that the pods that the aliases restart find the Secrets at their start; last the host aliases that are only removed, so that no name
-vanishes while it is dialled.
+Waves: the lease registry (leases/plan.py); then users, so that no peer dials before it may log in; then per cluster the host aliases and
+the Secrets, so that the pods that the aliases restart find the Secrets at their start; last the host aliases that are only removed, so that
+no name vanishes while it is dialled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 from ..base.gc_pause import collector_paused
 from ..findings.finding import Finding
 from ..findings.wording import finding
-from ..leases.plan import CONNECT_WAVE, copies_after, leased_names, registry_after_connect, registry_step, registry_steps
-from ..leases.plan_tombstones import take_back_reason
-from ..leases.tombstones import returning_members
+from ..leases.plan import LeasePlan
 from ..mesh.binding.model import Mesh
-from ..mesh.endpoints.dialled import DialledEndpoints
 from ..mesh.endpoints.endpoint import EndpointProblem
 from ..mesh.endpoints.etcd_config import valid_cluster_name
 from ..mesh.facts.cluster import ClusterFacts
@@ -38,7 +35,7 @@ from .secrets import PeerChanges, desired_secrets, foreign_keys, oversized, secr
 from .users import desired_users, own_users, users_problems, users_step
 
 WAVE_USERS, WAVE_LINKS, WAVE_LEFTOVERS = 1, 2, 3
-WAVE_FAREWELL = 5  # in former members: Secrets with the links, host aliases and users in the two waves after them
+# In former members: Secrets with the links, host aliases and users in the two waves after them, and last the leases (FAREWELL_WAVE).
 NAMED_IN_WHY = 5  # peers whose reason a step names; all reasons are in Plan.links
 
 
@@ -53,56 +50,37 @@ class LinksByCluster:
 
 
 @collector_paused()
-def plan_connect(decisions: LinkDecisions, options: PlanOptions, *, former: Mapping[str, ClusterFacts] | None = None) -> Plan:
+def plan_connect(decisions: LinkDecisions, leases: LeasePlan, options: PlanOptions) -> Plan:
     """Plan the writes with which every member reaches every peer that it is linked to, and no other cluster by way of this binding.
 
     Members without facts are left as they are, and so are the entries for them. Facts of clusters outside the mesh are ignored.
     Links that the mesh no longer has are withdrawn: those to former members, and those that the topology no longer has.
-
-    :param former: former members that answered: what was written in them is withdrawn.
     """
-    mesh, facts = decisions.mesh, decisions.facts
+    mesh = decisions.mesh
     made = _links_by_cluster(decisions)
     # The leases are read too: another writer may have removed the annotations, and a member that does not answer must lose nothing by that.
-    remembered = leased_names(mesh, made.members) | remembered_by_members(mesh, made.members)
-    why = take_back_reason(returning_members(mesh, facts))
-    leases = copies_after(mesh, mesh.members_in(facts), registry_after_connect(mesh, facts, former))
-    steps = registry_steps(mesh, made.members.values(), leases, wave=CONNECT_WAVE, why=why)
-    steps.extend(elb_steps(mesh.binding, made.members.values()))
+    remembered = {**leases.names, **remembered_by_members(mesh, made.members)}
+    steps = [*leases.steps, *elb_steps(mesh.binding, made.members.values())]
     problems = list(made.problems)
     for host, cluster in made.members.items():
         kept = _unplanned_peers(mesh, host, made, remembered)
         for found in (_users(mesh, cluster, made, kept), _links(decisions, cluster, made.outgoing[host], kept, options)):
             steps.extend(item for item in found if isinstance(item, Step))
             problems.extend(item for item in found if isinstance(item, Finding))
-    going = _departing(mesh, facts, former or {})
-    for cluster in going.values():
-        steps.extend(_withdraw_all(mesh, cluster))
+    for cluster in leases.departing.values():
+        steps.extend(withdrawal(mesh, cluster, kept={}, gone=(), wave=WAVE_LINKS))
         problems.extend(users_problems(cluster, frozenset(), mesh.binding))
     return Plan(
         manager=mesh.binding.manager,
         steps=tuple(sorted(steps, key=lambda step: step.wave)),  # stable: by cluster within a wave, in order within a cluster
         problems=tuple(problems),
         links=tuple(_link_plan(link) for links in made.outgoing.values() for link in links),
-        relied_on={host: facts_fingerprint(cluster) for host, cluster in {**made.members, **going}.items()},
+        relied_on={host: facts_fingerprint(cluster) for host, cluster in {**made.members, **leases.departing}.items()},
     )
 
 
-def _departing(mesh: Mesh, facts: Mapping[str, ClusterFacts], former: Mapping[str, ClusterFacts]) -> dict[str, ClusterFacts]:
-    """Return the former members, without any that is a member under another inventory name: what is written there is in use."""
-    members = {facts[host].uid for host in mesh.clusters if host in facts}
-    return {host: cluster for host, cluster in former.items() if host not in mesh.clusters and cluster.uid not in members}
-
-
-def _withdraw_all(mesh: Mesh, cluster: ClusterFacts) -> list[Step]:
-    """Return the steps that withdraw everything of the binding from a former member: the links, and last its copy of the registry."""
-    steps = withdrawal(mesh, cluster, kept={}, gone=(), wave=WAVE_LINKS)
-    step = registry_step(mesh, cluster, None, wave=WAVE_FAREWELL)
-    return [*steps, step] if step else steps
-
-
 def _links_by_cluster(decisions: LinkDecisions) -> LinksByCluster:
-    named, problems = _usable(decisions.mesh, decisions.facts)
+    named, problems = decisions.members, _misnamed(decisions)
     made = LinksByCluster(members=named, outgoing={h: [] for h in named}, incoming={h: [] for h in named}, problems=problems)
     for host in named:
         endpoint = decisions.endpoints[host]
@@ -123,37 +101,26 @@ def _links_by_cluster(decisions: LinkDecisions) -> LinksByCluster:
     return made
 
 
-def _usable(mesh: Mesh, facts: Mapping[str, ClusterFacts]) -> tuple[dict[str, ClusterFacts], list[Finding]]:
-    """Return the members whose cluster name can be a key, since it is a Secret key, a file name and a host name in every other cluster."""
-    members = mesh.members_in(facts)
-    by_name: dict[str, list[str]] = {}
-    for host, cluster in members.items():
-        by_name.setdefault(cluster.name, []).append(host)
+def _misnamed(decisions: LinkDecisions) -> list[Finding]:
+    """Return a finding for each member whose cluster name cannot be a key, those of one name together."""
+    refused = [c for host, c in decisions.mesh.members_in(decisions.facts).items() if host not in decisions.members]
+    by_name: dict[str, list[ClusterFacts]] = {}
+    for cluster in refused:
+        by_name.setdefault(cluster.name, []).append(cluster)
     problems = []
-    for name, hosts in by_name.items():
-        for host in hosts:
-            if valid_cluster_name(name) and not _shares_a_peer(mesh, host, hosts):
-                continue
-            code, why = ("CM-ID-04", "is another cluster's too") if valid_cluster_name(name) else ("CM-ID-02", "is not valid")
-            problems.append(
-                _blocking(
-                    code if name else "CM-ID-01",
-                    host,
-                    summary=f"the cluster-name of {host} {why}, so no link to it can be planned",
-                    evidence=f"ConfigMap {members[host].namespace}/cilium-config: cluster-name={name!r}",
-                    fix="set the Helm value cluster.name to a unique name of up to 32 lower-case letters, digits and dashes",
-                )
+    for name, clusters in by_name.items():
+        code, why = ("CM-ID-04", "is another cluster's too") if valid_cluster_name(name) else ("CM-ID-02", "is not valid")
+        problems += [
+            _blocking(
+                code if name else "CM-ID-01",
+                cluster.host,
+                summary=f"the cluster-name of {cluster.host} {why}, so no link to it can be planned",
+                evidence=f"ConfigMap {cluster.namespace}/cilium-config: cluster-name={name!r}",
+                fix="set the Helm value cluster.name to a unique name of up to 32 lower-case letters, digits and dashes",
             )
-    refused = {problem.cluster for problem in problems}
-    return {host: cluster for host, cluster in members.items() if host not in refused}, problems
-
-
-def _shares_a_peer(mesh: Mesh, host: str, hosts: Collection[str]) -> bool:
-    """Return whether another of ``hosts`` is linked with this one, or with one of its peers: one cluster would hold both under one key."""
-    if len(hosts) < 2:
-        return False
-    peers = mesh.peers(host)
-    return any(other != host and (mesh.linked(host, other) or any(mesh.linked(peer, other) for peer in peers)) for other in hosts)
+            for cluster in clusters
+        ]
+    return problems
 
 
 def _unplanned_peers(mesh: Mesh, host: str, made: LinksByCluster, remembered: Mapping[str, str]) -> dict[str, str]:
@@ -186,8 +153,8 @@ def _links(
     binding, repair = decisions.mesh.binding, decisions.policy.repair
     manager = binding.manager
     found: list[Step | Finding | None] = []
-    dialled = DialledEndpoints(cluster, manager)
-    moved = {link.peer.name for link in links if dialled.changed_by(link.peer.name, link.endpoint)} if dialled else set()
+    moves = decisions.moves.get(cluster.host, {})
+    moved = {link.peer.name for link in links if link.peer.host in moves and link.endpoint == moves[link.peer.host].new}
     peers = {link.peer.name for link in links} | set(kept.values())
     reader = cluster.apiserver if cluster.runs_kvstoremesh else cluster.agent
     for aliases in desired_aliases(cluster, links, kept.values(), manager):

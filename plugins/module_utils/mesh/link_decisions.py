@@ -7,7 +7,7 @@ They are made once, for checks, plan and reports, which have to come to the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
@@ -28,6 +28,7 @@ from .endpoints.endpoint import (
     needs_names_in_use,
     refused_values,
 )
+from .endpoints.etcd_config import valid_cluster_name
 from .endpoints.in_use import endpoints_in_use
 from .endpoints.ip_families import dialable_families, limit_to_families
 from .endpoints.member_names import alias_names, names_in_use
@@ -58,6 +59,9 @@ class LinkDecisions:
     facts: Mapping[str, ClusterFacts]  # those of clusters outside the mesh count for themselves alone
     policy: LinkPolicy
     now: datetime  # aware, UTC
+    members: Mapping[
+        str, ClusterFacts
+    ]  # those whose cluster name can be a key: of a Secret, and so a file and a host name in others
     endpoints: Endpoints
     refused: Mapping[str, tuple[RefusedValue, ...]]  # names and addresses that a cluster reports and that no other cluster dials
     dialled: Mapping[str, Endpoints]  # local -> peer -> the endpoint as local dials it
@@ -99,6 +103,7 @@ def decide_links(mesh: Mesh, facts: Mapping[str, ClusterFacts], policy: LinkPoli
         facts=facts,
         policy=policy,
         now=now,
+        members=_named(mesh, members),
         endpoints=endpoints,
         refused={host: refused_values(cluster, policy, names) for host, cluster in facts.items()},
         dialled=_held_back(mesh, facts, reached, moves, policy, now),
@@ -108,6 +113,26 @@ def decide_links(mesh: Mesh, facts: Mapping[str, ClusterFacts], policy: LinkPoli
         },
         moves=moves,
     )
+
+
+def _named(mesh: Mesh, members: Mapping[str, ClusterFacts]) -> dict[str, ClusterFacts]:
+    """Return the members with a valid cluster name that no cluster has with which they share a peer."""
+    by_name: dict[str, list[str]] = {}
+    for host, cluster in members.items():
+        by_name.setdefault(cluster.name, []).append(host)
+    return {
+        host: cluster
+        for host, cluster in members.items()
+        if valid_cluster_name(cluster.name) and not _shares_a_peer(mesh, host, by_name[cluster.name])
+    }
+
+
+def _shares_a_peer(mesh: Mesh, host: str, hosts: Collection[str]) -> bool:
+    """Return whether another of ``hosts`` is linked with this one, or with one of its peers: one cluster would hold both under one key."""
+    if len(hosts) < 2:
+        return False
+    peers = mesh.peers(host)
+    return any(other != host and (mesh.linked(host, other) or any(mesh.linked(peer, other) for peer in peers)) for other in hosts)
 
 
 def _reached(members: Mapping[str, ClusterFacts], endpoints: Endpoints) -> dict[str, Endpoints]:

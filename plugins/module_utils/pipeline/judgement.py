@@ -16,6 +16,7 @@ from ..checks.offenders import offenders
 from ..checks.registry import registered
 from ..findings.catalogue import CATALOGUE
 from ..findings.finding import Finding, ordered
+from ..leases.plan import plan_leases
 from ..links.connect import plan_connect
 from ..mesh.binding.link_policy import LinkPolicy
 from ..mesh.binding.model import Mesh
@@ -128,7 +129,9 @@ def judge_and_plan(
     if any(finding.blocks for finding in findings):
         return findings, None
     options = PlanOptions(certificate_days=chosen.certificate_days, renew_before_days=chosen.renew_before_days)
-    plan = plan_connect(context.decisions, options, former=context.former)
+    decisions = context.decisions
+    leases = plan_leases(decisions.mesh, decisions.facts, decisions.members, context.former)
+    plan = plan_connect(decisions, leases, options)
     known = {(f.code, f.cluster, f.peer) for f in findings}
     findings = ordered((*findings, *(p for p in plan.problems if (p.code, p.cluster, p.peer) not in known)))
     return findings, None if plan.blocked else plan

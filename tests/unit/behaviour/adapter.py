@@ -41,7 +41,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.c
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.findings import foreign_leases, identity_findings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.connect import plan_connect
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock import lock
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.link_policy import LinkPolicy
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding, Mesh
@@ -49,7 +48,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.bindi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.node_health import FailedNode, NodePath, NodeReport
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import TrafficFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import decide_links
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import tls_probe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import traffic as observe_traffic
@@ -75,6 +73,7 @@ from tests.lab.profiles import ProfileOptions, make_ca
 from tests.testing.facts_builders import not_ready, reader_facts
 from tests.testing.free_lock import FreeLock
 from tests.testing.ledger import Ledger
+from tests.testing.link_plans import plan_links
 from tests.testing.returns import hold_to_documentation
 from tests.testing.roll_world import RollWorld
 from tests.testing.simulated_items import MAPPINGS, TUPLES, applied
@@ -358,7 +357,7 @@ def kept_policies(there: Scene, entries: list[Json], rows: list[Json], managers:
 def connect_plan(context: CheckContext, **options: Any) -> Json:
     """Return the plan for the mesh of the context, or why there is none."""
     try:
-        plan = plan_connect(decide_links(context.mesh, context.facts, LinkPolicy(**options), context.now), PlanOptions())
+        plan = plan_links(context.mesh, context.facts, PlanOptions(), context.now, policy=LinkPolicy(**options))
     except InvalidInput as error:
         return {"msg": str(error)}
     return plain_mapping(plan.to_dict())
