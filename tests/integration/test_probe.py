@@ -23,6 +23,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.clocks import real_clocks
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.evidence.clusters import ClusterEvidence
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
@@ -135,7 +137,8 @@ def probe(kubeconfigs: Mapping[str, str], intents: list[Any], mesh: Any, phase: 
     with observe(accesses) as observation:
         scene = observe_scene(observation, parsed, [ItemKind.INTENT], now=datetime.now(UTC))
         scene = replace(scene, phase=phase, link_errors={})
-        return run_probes(desired.each(ConnectivityIntent), scene, observation.clusters, now=datetime.now(UTC), limits=limits)
+        evidence = ClusterEvidence(observation.clusters, real_clocks())
+        return run_probes(desired.each(ConnectivityIntent), scene, evidence, now=datetime.now(UTC), limits=limits)
 
 
 @pytest.fixture(scope="module")

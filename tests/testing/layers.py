@@ -43,7 +43,8 @@ ALLOWED: Final[dict[str, str]] = {
     "services": "base findings items mesh plan",
     "policies": "base findings items mesh plan services",
     "exposure": "base findings items mesh plan policies services",
-    "probe": "base findings items kube mesh observe policies",
+    "probe": "base findings items mesh policies",
+    "evidence": "base items kube mesh observe probe",
     "explain": "base items kube mesh policies services",
     "reach": "base findings items mesh plan policies services",
     "rbac": "base findings leases mesh plan",
@@ -54,8 +55,8 @@ ALLOWED: Final[dict[str, str]] = {
     "rehearse": "base exposure items leases mesh services",
     "report": "base checks findings mesh",
     "gather": "base leases mesh",
-    "pipeline": "adopt apply base ca checks envelope etcd findings fleet gather identity items kube leases links lock members mesh observe"
-    " plan probe rbac reach reconcile rehearse report services status",
+    "pipeline": "adopt apply base ca checks envelope etcd evidence findings fleet gather identity items kube leases links lock members"
+    " mesh observe plan probe rbac reach reconcile rehearse report services status",
 }
 """Package of module_utils -> packages that it may import, from the ground up. A package imports only those that stand above it here."""
 
@@ -92,7 +93,7 @@ BANDS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
         "several kinds in one run, and what comes out",
         ("reconcile", "explain", "reach", "rehearse", "upgrade", "report", "gather", "metrics"),
     ),
-    ("write", "carry out a plan, take over, roll a CA, probe", ("ca", "apply", "adopt", "identity", "probe")),
+    ("write", "carry out a plan, take over, roll a CA, probe", ("ca", "apply", "adopt", "identity", "probe", "evidence")),
     (
         "decide",
         "facts in; findings, plans and statuses out",

@@ -33,6 +33,7 @@ from ..reconcile.unmet import unmet_items
 from ..status.links import earlier_binding
 from .approval import unnamed_finding
 from .connect import NOTHING_WRITTEN, refuse_changed
+from .item_ports import REAL_ITEM_PORTS, ItemPorts
 from .links import requests
 from .options import ItemsOptions
 from .outcome import Outcome, Recorder, finding_of, refusal_sentence
@@ -47,7 +48,9 @@ NAMED: Final = 3
 ALL: Final = "all"  # in place of the names of items
 
 
-def reconcile_items(run: Run, options: ItemsOptions, desired: Desired, *, approved: StoredPlan | None = None) -> Outcome:
+def reconcile_items(
+    run: Run, options: ItemsOptions, desired: Desired, *, approved: StoredPlan | None = None, reach: ItemPorts = REAL_ITEM_PORTS
+) -> Outcome:
     """Write the objects of every item of ``desired.kinds``, and prune objects of items that do not exist any more.
 
     :param approved: the plan that was approved; if the new plan has another hash, nothing is written.
@@ -55,10 +58,10 @@ def reconcile_items(run: Run, options: ItemsOptions, desired: Desired, *, approv
     """
     kinds = ", ".join(kind.value for kind in ItemKind if kind in desired.kinds)
     action = f"{'remove' if options.state == 'absent' else 'write'} {kinds}"
-    return locked(run, options, action, lambda locking: _reconcile(locking, options, desired, approved))
+    return locked(run, options, action, lambda locking: _reconcile(locking, reach, options, desired, approved))
 
 
-def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: StoredPlan | None) -> Outcome | None:
+def _reconcile(run: Run, reach: ItemPorts, options: ItemsOptions, desired: Desired, approved: StoredPlan | None) -> Outcome | None:
     """Observe, plan and write once; return None if the clusters have to be observed again."""
     mesh = run.mesh
     with (
@@ -76,7 +79,7 @@ def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: Stor
                 return None
         show_unreached(run, made, recorder)
         recorder.note(requests=requests(observation), withheld=tuple(observation.withheld))
-        decided = watch_flows(run, options, made, observation)
+        decided = watch_flows(run, reach, options, made, observation)
         if decided is None:
             return recorder.outcome
         announce(run, decided.plan, observation, recorder, made.traffic)
@@ -86,7 +89,7 @@ def _reconcile(run: Run, options: ItemsOptions, desired: Desired, approved: Stor
             return recorder.outcome
         if approved is not None and refuse_unnamed(run, options, decided, recorder):
             return recorder.outcome
-        carry_out_items(run, options, desired, decided, made.scene, observation, recorder)
+        carry_out_items(run, reach, options, desired, decided, made.scene, observation, recorder)
         recorder.note(requests=requests(observation))
     return recorder.outcome
 
@@ -127,12 +130,19 @@ def show_unreached(run: Run, made: ItemsDecision, recorder: Recorder) -> None:
     recorder.note(findings=made.findings, error=refusal_sentence(made.findings, NOTHING_WRITTEN))
 
 
-def watch_flows(run: Run, options: ItemsOptions, made: ItemsDecision, observation: Observation) -> ItemsPlan | None:
+def watch_flows(run: Run, reach: ItemPorts, options: ItemsOptions, made: ItemsDecision, observation: Observation) -> ItemsPlan | None:
     """Return the plan with findings about flows that Hubble saw and the writes would end; None if there is no plan."""
     if made.decided is None:
         return None
     asking = counted(run.ports, "cluster", "asked for flows")
-    return with_seen_flows(made.decided, made.scene, observation, now=run.ports.now(), parallel=options.parallel, progress=asking)
+    return with_seen_flows(
+        made.decided,
+        made.scene,
+        reach.evidence(observation, run.ports),
+        now=run.ports.now(),
+        parallel=options.parallel,
+        progress=asking,
+    )
 
 
 def show_losses(run: Run, made: ItemsDecision, decided: ItemsPlan, recorder: Recorder, *, said: Collection[Finding] = frozenset()) -> None:
@@ -142,12 +152,19 @@ def show_losses(run: Run, made: ItemsDecision, decided: ItemsPlan, recorder: Rec
 
 
 def carry_out_items(
-    run: Run, options: ItemsOptions, desired: Desired, decided: ItemsPlan, scene: Scene, observation: Observation, recorder: Recorder
+    run: Run,
+    reach: ItemPorts,
+    options: ItemsOptions,
+    desired: Desired,
+    decided: ItemsPlan,
+    scene: Scene,
+    observation: Observation,
+    recorder: Recorder,
 ) -> None:
     """Write the plan unless in check mode, probe, and record and show the status of every item."""
     after, course = scene, Course()
     if not run.check_mode:
-        after, course = _carry_out(run, options, desired, decided, scene, observation, recorder)
+        after, course = _carry_out(run, reach, options, desired, decided, scene, observation, recorder)
     _record_statuses(run, options, desired, decided, after, course, recorder)
     silent = [host for host, failure in scene.failures.items() if failure.code != LEFT_OUT]
     recorder.note(unmet=silence(run.who, run.mesh, silent, options.max_failures))
@@ -213,7 +230,14 @@ def binding_status_of(
 
 
 def _carry_out(
-    run: Run, options: ItemsOptions, desired: Desired, decided: ItemsPlan, scene: Scene, observation: Observation, recorder: Recorder
+    run: Run,
+    reach: ItemPorts,
+    options: ItemsOptions,
+    desired: Desired,
+    decided: ItemsPlan,
+    scene: Scene,
+    observation: Observation,
+    recorder: Recorder,
 ) -> tuple[Scene, Course]:
     """Write the plan, observe the written clusters again, and probe. Returns the new scene and the course of the run."""
     failed: dict[str, dict[str, str]] = {}
@@ -239,7 +263,7 @@ def _carry_out(
         written = frozenset(step.item for step in done.applied)
         hosts = {step.cluster for step in done.applied}
         scene = observe_again(scene, observation, desired.kinds, hosts, parallel=options.parallel) if hosts else scene
-    probes, findings = probe_intents(run, options, desired, decided, scene, observation, failed=failed, written=written)
+    probes, findings = probe_intents(run, reach, options, desired, decided, scene, observation, failed=failed, written=written)
     recorder.note(findings=ordered((*recorder.outcome.findings, *findings)))
     return scene, Course(failed=failed, probes=probes)
 

@@ -39,6 +39,7 @@ from .connect import (
     unmet_links,
 )
 from .identity import assign, judge_identities, show_identities
+from .item_ports import REAL_ITEM_PORTS, ItemPorts
 from .items import (
     NO_ROWS,
     ItemsDecision,
@@ -82,7 +83,9 @@ class _End(Enum):
     DONE = "the run ends"
 
 
-def reconcile_mesh(run: Run, options: MeshOptions, desired: Desired, *, approved: StoredPlan | None = None) -> Outcome:
+def reconcile_mesh(
+    run: Run, options: MeshOptions, desired: Desired, *, approved: StoredPlan | None = None, reach: ItemPorts = REAL_ITEM_PORTS
+) -> Outcome:
     """Bring names, links and items to what the mesh says; with ``state: absent`` remove the items, and then the links.
 
     :param desired: with no kinds only the links are written.
@@ -94,17 +97,22 @@ def reconcile_mesh(run: Run, options: MeshOptions, desired: Desired, *, approved
     action = f"mesh ({options.items.state})"
     if approved is not None:
         action = f"apply ({action})"
-    return locked(run, options.links, action, lambda locking: _reconcile(locking, options, leaving, desired, approved))
+    return locked(run, options.links, action, lambda locking: _reconcile(locking, reach, options, leaving, desired, approved))
 
 
 def _reconcile(
-    run: Run, options: MeshOptions, leaving: frozenset[str] | None, desired: Desired, approved: StoredPlan | None
+    run: Run,
+    reach: ItemPorts,
+    options: MeshOptions,
+    leaving: frozenset[str] | None,
+    desired: Desired,
+    approved: StoredPlan | None,
 ) -> Outcome | None:
     """Observe, plan and write once; return None if the clusters have to be observed again."""
     written_alone = ADOPTED_ALONE
     with _MeshRecorder(run.mesh.clusters) as recorder, run.observe(options.links.parallel) as observation:
         recorder.observation = observation
-        once = _Pass(run, options, leaving, desired, approved, observation, recorder)
+        once = _Pass(run, reach, options, leaving, desired, approved, observation, recorder)
         end = once.identities()
         if end is _End.WRITTEN:
             options, written_alone = replace(options, identity=None), ASSIGNED_ALONE
@@ -112,7 +120,7 @@ def _reconcile(
             end = once.links_and_items()
         outcome = recorder.outcome
     if end is _End.WRITTEN:
-        return after_stage(outcome, lambda: _reconcile(run, options, leaving, desired, None), written_alone)
+        return after_stage(outcome, lambda: _reconcile(run, reach, options, leaving, desired, None), written_alone)
     return None if end is _End.AGAIN else outcome
 
 
@@ -155,6 +163,7 @@ class _Pass:
     """One observation, and what is decided and written by it."""
 
     run: Run
+    reach: ItemPorts
     options: MeshOptions
     leaving: frozenset[str] | None
     desired: Desired
@@ -218,7 +227,7 @@ class _Pass:
         recorder.links.note(unmet=unmet_links(run, options.links, decision, observation))
         if made is not None:
             show_unreached(run, made, recorder.items)
-        decided = watch_flows(run, options.items, made, observation) if made else None
+        decided = watch_flows(run, self.reach, options.items, made, observation) if made else None
         if plan is not None:
             announce(run, plan, observation, recorder.plan, made.traffic if made else None, approvable=whole)
         if made is not None and decided is not None:
@@ -249,13 +258,15 @@ class _Pass:
                 if again is None:
                     return _End.DONE
                 decided = again
-            carry_out_items(self.run, self.options.items, self.desired, decided, scene, self.observation, self.recorder.items)
+            carry_out_items(self.run, self.reach, self.options.items, self.desired, decided, scene, self.observation, self.recorder.items)
         return _End.DONE
 
     def _take_away(self, decision: Decision, made: ItemsDecision | None, decided: ItemsPlan | None) -> None:
         """Remove the items, and then the links. Where an item stays, so do the links: another run has to reach it."""
         if made is not None and decided is not None:
-            carry_out_items(self.run, self.options.items, self.desired, decided, made.scene, self.observation, self.recorder.items)
+            carry_out_items(
+                self.run, self.reach, self.options.items, self.desired, decided, made.scene, self.observation, self.recorder.items
+            )
         if not self.recorder.items.outcome.error:
             failed = self._write_links(decision)
             if decision.plan is not None and not self.run.check_mode:
@@ -286,7 +297,7 @@ class _Pass:
         if self.approved is not None:
             self._refuse_items(again.decided)
             return scene, None
-        planned = watch_flows(self.run, options, again, self.observation) or again.decided
+        planned = watch_flows(self.run, self.reach, options, again, self.observation) or again.decided
         self._announce_again(decision, again, planned, said=frozenset(decided.findings))
         return scene, planned
 

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from ..apply.apply import ApplyResult, apply_plan
+from ..base.clocks import Clocks, real_clocks
 from ..base.sealed import SecretStore
 from ..etcd.heartbeat import ControllerProof
 from ..lock.lock import Lock, MeshLock
@@ -29,7 +28,7 @@ UnprovenMoves = Callable[[Mapping[str, Move], Mapping[str, ClusterFacts], Secret
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ports:
+class Ports(Clocks):
     """The functions through which a run reaches clusters, clocks and people."""
 
     observe: Callable[..., Observation]  # as observe.observe; the caller closes the connections
@@ -40,9 +39,6 @@ class Ports:
     prove_as_controller: Callable[..., Mapping[Link, ControllerProof]]  # as links.controller_proofs
     resolve_names: ResolveNames  # as name_resolution.resolve_names
     unproven_moves: UnprovenMoves  # as observe.tls_probe.unproven_moves
-    now: Callable[[], datetime]  # aware, UTC
-    clock: Callable[[], float]  # seconds, monotonic
-    sleep: Callable[[float], None]
     show: Callable[[Shown], None]
 
 
@@ -57,8 +53,6 @@ def real_ports(show: Callable[[Shown], None] = lambda shown: None) -> Ports:
         prove_as_controller=controller_proofs,
         resolve_names=resolve_names,
         unproven_moves=unproven_moves,
-        now=lambda: datetime.now(UTC),
-        clock=time.monotonic,
-        sleep=time.sleep,
+        **vars(real_clocks()),
         show=show,
     )

@@ -19,6 +19,7 @@ from ..probe.outcome import Reachability, probe_findings
 from ..probe.run import run_probes
 from ..reconcile.plan import ItemsPlan
 from ..reconcile.status import earlier_rows
+from .item_ports import ItemPorts
 from .options import ItemsOptions
 from .progress import counted
 from .run import Run
@@ -34,6 +35,7 @@ def intents_to_probe(desired: Desired, decided: ItemsPlan) -> list[ConnectivityI
 
 def probe_intents(
     run: Run,
+    reach: ItemPorts,
     options: ItemsOptions,
     desired: Desired,
     decided: ItemsPlan,
@@ -58,7 +60,7 @@ def probe_intents(
     found = run_probes(
         wanted,
         scene,
-        observation.clusters,
+        reach.evidence(observation, run.ports),
         now=run.ports.now(),
         previous={name: status for name, status in earlier.items() if isinstance(status, Mapping)},
         changed={name for name, ref in refs.items() if str(ref) in written},

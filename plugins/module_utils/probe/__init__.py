@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proof of connectivity intents: flows from Hubble or a probe Job, and their verdict.
 
-May import: base, findings, items, kube, mesh, observe, policies.
+May import: base, findings, items, mesh, policies.
 """

@@ -1,27 +1,26 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Probe of one intent: its pods, and the flows that agents observed. Does I/O; a ClusterError becomes a note."""
+"""Probe of one intent: its pods, and the flows that agents observed. It reaches clusters by its ``Evidence``; an error becomes a note."""
 
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from ..base.errors import ClusterError
 from ..base.json_fields import parse_time
 from ..items.models import ConnectivityIntent, PodSelection
 from ..items.owned import owning_item
 from ..items.scene import Scene
-from ..kube.client import Cluster
 from ..mesh.binding.item_kinds import ItemKind, ItemRef
 from ..mesh.facts.traffic import ObjectFacts
-from .hubble import Agents, Flows, ask_agents, hubble_on, observe_command, read_agents
+from .evidence import Evidence
+from .hubble import Agents, Flows, hubble_on, observe_command
 from .limits import Limits
 from .pairs import Case
-from .pods import ProbedPod, pods_of, read_pods
+from .pods import ProbedPod, pods_of
 from .verdict import flows_of_intent, judge
 
 AHEAD = timedelta(minutes=10)  # a node's clock may be ahead of ours; a flow from further in the future does not count
@@ -29,10 +28,10 @@ AHEAD = timedelta(minutes=10)  # a node's clock may be ahead of ours; a flow fro
 
 @dataclass
 class ProbeContext:
-    """Context that the probes of one run share. ``ends`` is the time.monotonic at which the run is over."""
+    """Context that the probes of one run share. ``ends``: seconds of ``evidence.clocks.clock`` at which the probes are over."""
 
     scene: Scene
-    clusters: Mapping[str, Cluster]
+    evidence: Evidence
     limits: Limits
     image: str
     now: datetime
@@ -45,7 +44,7 @@ class ProbeContext:
         """Return the agents of a cluster, read once."""
         with self.lock:
             if host not in self.agents:
-                self.agents[host] = read_agents(self.clusters[host], self.scene.facts[host])
+                self.agents[host] = self.evidence.agents(host, self.scene.facts[host].namespace)
             return self.agents[host]
 
     def note(self, name: str, what: str) -> None:
@@ -65,7 +64,8 @@ class IntentProbe:
         self.context = context
         self.scene = context.scene
         self.limits = context.limits
-        self.ends = min(context.ends, time.monotonic() + context.limits.per_intent)
+        self.clocks = context.evidence.clocks
+        self.ends = min(context.ends, self.clocks.clock() + context.limits.per_intent)
         self.code = ""
         self._pods: dict[tuple[str, bool], tuple[ProbedPod, ...] | None] = {}
         self._since: dict[str, datetime] = {}
@@ -73,7 +73,7 @@ class IntentProbe:
     @property
     def left(self) -> float:
         """Seconds until the probe is over."""
-        return self.ends - time.monotonic()
+        return self.ends - self.clocks.clock()
 
     def is_at(self, what: str) -> None:
         """Note what the probe does now."""
@@ -89,7 +89,7 @@ class IntentProbe:
 
     def settled(self) -> float:
         """Return the seconds until the youngest policy is expected to be in force on all nodes."""
-        return max((time - datetime.now(UTC)).total_seconds() for time in self._since.values())
+        return max((time - self.clocks.now()).total_seconds() for time in self._since.values())
 
     def side(self, host: str, *, source: bool) -> tuple[ProbedPod, ...] | None:
         """Return the pods of one side in one cluster, read once; None when they are unknown."""
@@ -130,7 +130,7 @@ class IntentProbe:
         if self.left <= 0:
             return Flows(notes=("the time for probes was used up",))
         self.is_at(f"asks agents of {host} for flows")
-        return ask_agents(self.context.clusters[host], self.context.agents_of(host), nodes, command, self.limits, timeout=self.left)
+        return self.context.evidence.flows(host, self.context.agents_of(host), nodes, command, self.limits, timeout=self.left)
 
     def _judge(self, about: Sequence[Case], host: str, found: Flows, *, again: bool) -> None:
         own = policies_of(self.intent.name, self.scene, host)
@@ -154,7 +154,7 @@ class IntentProbe:
     def usable(self, case: Case) -> bool:
         """Return whether both clusters answer and the destination has the policy. If not, the pair gets the reason."""
         for host in filter(None, (case.source, case.destination)):
-            if host not in self.scene.hosts or host not in self.context.clusters:
+            if host not in self.scene.hosts or host not in self.context.evidence.hosts:
                 case.notes.append(f"{host} does not answer")
                 return False
         host = case.destination
@@ -178,7 +178,7 @@ class IntentProbe:
                 return None
             namespace = known[0].namespace
         try:
-            found = read_pods(self.context.clusters[host], selection, namespace, self.limits.pods)
+            found = self.context.evidence.pods(host, selection, namespace, self.limits.pods)
         except ClusterError:
             return None
         return found

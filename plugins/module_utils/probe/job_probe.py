@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 from ..items.models import ConnectivityIntent
@@ -13,7 +12,6 @@ from ..items.scene import Scene
 from ..items.system import is_system_namespace
 from .intent_probe import IntentProbe, add_note
 from .job import ConnectionResult, ContainerEnd, JobTarget, job_body, tcp_port
-from .job_runner import run_job
 from .outcome import JOB_LEFT, PROVEN, REFUTES
 from .pairs import Case, link_ready
 from .pods import ProbedPod
@@ -123,7 +121,7 @@ def _run(probing: IntentProbe, like: ProbedPod, tried: Sequence[tuple[Case, JobT
     wait = min(probing.settled(), limits.settle)
     if wait > 0:
         probing.is_at("waits until its policies are in force")
-        time.sleep(wait)
+        probing.clocks.sleep(wait)
     ref = intent.ref
     source = tried[0][0].source
     probing.is_at(f"waits for its Job in {source}")
@@ -138,8 +136,8 @@ def _run(probing: IntentProbe, like: ProbedPod, tried: Sequence[tuple[Case, JobT
         expects=ConnectionResult.CONNECTED if intent.action == "Allow" else ConnectionResult.TIMEOUT,
         limits=limits,
     )
-    deadline = min(probing.ends, time.monotonic() + limits.job_seconds + 5)
-    result = run_job(probing.context.clusters[source], probing.scene.binding, body, limits, deadline=deadline)
+    deadline = min(probing.ends, probing.clocks.clock() + limits.job_seconds + 5)
+    result = probing.context.evidence.run_job(source, probing.scene.binding, body, limits, deadline=deadline)
     if result.left:
         probing.code = JOB_LEFT
     cases = [case for case, _target in tried]
@@ -148,7 +146,7 @@ def _run(probing: IntentProbe, like: ProbedPod, tried: Sequence[tuple[Case, JobT
     if not result.ends:
         add_note(cases, result.problem or "the Job had no result")
         return
-    time.sleep(_FLOWS_LATER)
+    probing.clocks.sleep(_FLOWS_LATER)
     probing.judge_by_flows(cases, again=True)
     for (case, target), end in zip(tried, result.ends, strict=True):
         where = f"Job {like.namespace}/{body['metadata']['name']} in {source}"

@@ -1,10 +1,10 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Pods of one side of an intent with address, node, readiness and ports, which their metadata does not contain."""
+"""Pods of one side of an intent with address, node, readiness and ports, which their metadata does not contain. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 from ..base.json_fields import items, labels_of, mapping, number, text
 from ..items.labels import selects
 from ..items.models import LabelRequirement, PodSelection
-from ..kube.client import Cluster
 from ..mesh.facts.traffic import PodMeta, TrafficFacts
 
 
@@ -39,12 +38,8 @@ class ProbedPod:
         return not self.host_network
 
 
-def read_pods(cluster: Cluster, selection: PodSelection, namespace: str, most: int) -> tuple[ProbedPod, ...]:
-    """Read at most ``most`` pods that the selection selects in one namespace, in one request.
-
-    :raises ClusterError: the cluster refuses the request or does not answer.
-    """
-    found = cluster.list(f"/api/v1/namespaces/{namespace}/pods", label_selector=label_selector(selection), most=most)
+def probed_pods(found: Iterable[Any]) -> tuple[ProbedPod, ...]:
+    """Return the pods of a list, as the API server has them, without those that are being deleted."""
     return tuple(_pod(value) for value in found if not text(value, "metadata", "deletionTimestamp"))
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -15,10 +14,9 @@ from ..base.awaited import awaited
 from ..base.tally import Tally, no_progress
 from ..items.models import ConnectivityIntent
 from ..items.scene import Scene
-from ..kube.client import Cluster
+from .evidence import Evidence
 from .intent_probe import IntentProbe, ProbeContext
 from .job_probe import try_job
-from .job_runner import sweep_jobs
 from .limits import Limits
 from .outcome import LEFT_OUT, Reachability, parse_probe_status
 from .pairs import cases_of, combine_cases, unknown_result
@@ -27,7 +25,7 @@ from .pairs import cases_of, combine_cases, unknown_result
 def run_probes(
     intents: Sequence[ConnectivityIntent],
     scene: Scene,
-    clusters: Mapping[str, Cluster],
+    evidence: Evidence,
     *,
     now: datetime,
     previous: Mapping[str, Mapping[str, Any]] | None = None,
@@ -51,13 +49,14 @@ def run_probes(
     due = [intent for intent in wanted if not _fresh(intent, kept.get(intent.name), now)]
     due.sort(key=lambda intent: (_asked(kept.get(intent.name)), intent.name))
     chosen, rest = due[: limits.intents], due[limits.intents :]
-    context = ProbeContext(scene=scene, clusters=clusters, limits=limits, image=image, now=now, ends=time.monotonic() + limits.total)
+    ends = evidence.clocks.clock() + limits.total
+    context = ProbeContext(scene=scene, evidence=evidence, limits=limits, image=image, now=now, ends=ends)
     found = {name: before for name, before in kept.items() if before is not None}
     for intent in rest:
         found[intent.name] = _left_out(kept.get(intent.name), f"{limits.intents} intents are probed in one run")
     if chosen:
         with ThreadPoolExecutor(max(1, parallel)) as pool:
-            list(pool.map(lambda host: sweep_jobs(clusters[host], scene.binding, limits), _job_hosts(chosen, scene, clusters, image)))
+            list(pool.map(lambda host: evidence.sweep(host, scene.binding, limits), _job_hosts(chosen, scene, evidence.hosts, image)))
             probes = [pool.submit(_one, intent, context, kept.get(intent.name)) for intent in chosen]
             results = awaited(probes, lambda: progress(Tally(sum(map(Future.done, probes)), len(probes), context.oldest())))
             found.update(zip((intent.name for intent in chosen), results, strict=True))
@@ -66,7 +65,7 @@ def run_probes(
 
 def _one(intent: ConnectivityIntent, context: ProbeContext, before: Reachability | None) -> Reachability:
     """Probe one intent: flows first, then one Job, then the flows that the Job caused."""
-    if time.monotonic() >= context.ends:
+    if context.evidence.clocks.clock() >= context.ends:
         return _left_out(before, f"the probes of one run take {context.limits.total:g} s")
     cases, why = cases_of(intent, context.scene)
     if not cases:
@@ -102,7 +101,7 @@ def _left_out(before: Reachability | None, limit: str) -> Reachability:
     return unknown_result(f"not probed in this run: no more than {limit}; it comes first in the next", None, code=LEFT_OUT)
 
 
-def _job_hosts(intents: Sequence[ConnectivityIntent], scene: Scene, clusters: Mapping[str, Cluster], image: str) -> list[str]:
+def _job_hosts(intents: Sequence[ConnectivityIntent], scene: Scene, answering: Collection[str], image: str) -> list[str]:
     """Return the clusters where a Job may be made, and so may be left from an earlier run."""
     sides = [i.source for i in intents if i.source and i.probe.method != "hubble" and (i.probe.image or image)]
-    return [host for host in scene.hosts if host in clusters and any(not side.clusters or host in side.clusters for side in sides)]
+    return [host for host in scene.hosts if host in answering and any(not side.clusters or host in side.clusters for side in sides)]

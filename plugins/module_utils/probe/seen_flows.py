@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Reading of the traffic that enters the pods of intents now, before these are written. Does I/O; errors become texts.
+"""Reading of the traffic that enters the pods of intents now, before these are written. Errors become texts.
 
 Who speaks to a pod decides nothing: it ranks what is told of a plan. So no error ends a run, and the cost is bounded. Requests of a cluster
 are one list of its agents, one list of pods for each of ``LIMITS.intents`` intents, and one call of each of ``LIMITS.agents`` agents.
@@ -8,7 +8,6 @@ are one list of its agents, one list of pods for each of ``LIMITS.intents`` inte
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,12 +19,12 @@ from ..base.errors import ClusterError
 from ..base.tally import Tally, no_progress
 from ..items.models import PodSelection
 from ..items.scene import Scene
-from ..kube.client import Cluster
 from ..mesh.facts.flows import SeenFlows
-from .hubble import ask_agents, hubble_on, observe_pods_command, read_agents
+from .evidence import Evidence
+from .hubble import hubble_on, observe_pods_command
 from .intent_probe import AHEAD
 from .limits import Limits
-from .pods import pods_of, read_pods
+from .pods import pods_of
 from .verdict import PASSED, flow_outcome
 
 LIMITS: Final = Limits(total=30.0, flows=500, exec_seconds=5.0)
@@ -35,7 +34,7 @@ LIMITS: Final = Limits(total=30.0, flows=500, exec_seconds=5.0)
 def read_seen_flows(
     wanted: Mapping[str, Sequence[PodSelection]],
     scene: Scene,
-    clusters: Mapping[str, Cluster],
+    evidence: Evidence,
     *,
     now: datetime,
     parallel: int = 10,
@@ -48,7 +47,7 @@ def read_seen_flows(
     :param progress: called in this thread with the clusters that answered, about twice a second and at the end.
     """
     with ThreadPoolExecutor(max(1, min(parallel, len(wanted)))) as pool:
-        read = {host: pool.submit(_of_cluster, host, sides, scene, clusters.get(host), now, limits) for host, sides in wanted.items()}
+        read = {host: pool.submit(_of_cluster, host, sides, scene, evidence, now, limits) for host, sides in wanted.items()}
 
         def tick() -> None:
             late = [host for host, future in read.items() if not future.done()]
@@ -57,18 +56,16 @@ def read_seen_flows(
         return dict(zip(read, awaited(list(read.values()), tick), strict=True))
 
 
-def _of_cluster(
-    host: str, sides: Sequence[PodSelection], scene: Scene, cluster: Cluster | None, now: datetime, limits: Limits
-) -> SeenFlows:
+def _of_cluster(host: str, sides: Sequence[PodSelection], scene: Scene, evidence: Evidence, now: datetime, limits: Limits) -> SeenFlows:
     nothing = SeenFlows(now=now, window=limits.window)
-    if cluster is None or not hubble_on(scene.facts[host]):
-        return replace(nothing, unknown=f"Hubble is off in {host}" if cluster else f"{host} does not answer")
-    ends = time.monotonic() + limits.total
-    agents, name = read_agents(cluster, scene.facts[host]), scene.names.get(host, host)
+    if host not in evidence.hosts or not hubble_on(scene.facts[host]):
+        return replace(nothing, unknown=f"Hubble is off in {host}" if host in evidence.hosts else f"{host} does not answer")
+    ends = evidence.clocks.clock() + limits.total
+    agents, name = evidence.agents(host, scene.facts[host].namespace), scene.names.get(host, host)
     since, chosen = now - timedelta(seconds=limits.window), sides[: limits.intents]
     command = observe_pods_command(chosen, scene.facts[host], destination=name, since=since, last=limits.flows)
-    nodes = None if agents.problem else _nodes(chosen, host, scene, cluster, limits)
-    answer = ask_agents(cluster, agents, nodes, command, limits, timeout=max(1.0, ends - time.monotonic()))
+    nodes = None if agents.problem else _nodes(chosen, host, scene, evidence, limits)
+    answer = evidence.flows(host, agents, nodes, command, limits, timeout=max(1.0, ends - evidence.clocks.clock()))
     if not answer.asked:
         return replace(nothing, unknown=answer.notes[0] if answer.notes else f"no agent of {host} answered")
     passed = (flow for flow in answer.flows if flow_outcome(flow) in PASSED and flow.reply is not True and not flow.answers)
@@ -78,7 +75,7 @@ def _of_cluster(
     return replace(nothing, flows=flows, notes=(*notes, *answer.notes))
 
 
-def _nodes(sides: Iterable[PodSelection], host: str, scene: Scene, cluster: Cluster, limits: Limits) -> set[str] | None:
+def _nodes(sides: Iterable[PodSelection], host: str, scene: Scene, evidence: Evidence, limits: Limits) -> set[str] | None:
     """Return the nodes of the pods; None where they cannot be read, or where one selection has pods in several namespaces."""
     found: set[str] = set()
     for side in sides:
@@ -87,7 +84,7 @@ def _nodes(sides: Iterable[PodSelection], host: str, scene: Scene, cluster: Clus
         if len(namespaces) != 1:
             return None
         try:
-            found |= {pod.node for pod in read_pods(cluster, side, namespaces.pop(), limits.pods) if pod.node and pod.has_identity}
+            found |= {pod.node for pod in evidence.pods(host, side, namespaces.pop(), limits.pods) if pod.node and pod.has_identity}
         except ClusterError:
             return None
     return found

@@ -16,9 +16,9 @@ from ..findings.catalogue import IMPACT_CODES
 from ..findings.finding import Severity, ordered
 from ..items.planned import ItemPlan, ItemVerdict
 from ..items.scene import Scene
-from ..observe import Observation
 from ..policies.impact_findings import IntentImpact, impact_findings
 from ..policies.plan import IntentDetail
+from ..probe.evidence import Evidence
 from ..probe.seen_flows import read_seen_flows
 from .plan import ItemsPlan
 
@@ -26,7 +26,7 @@ from .plan import ItemsPlan
 def with_seen_flows(
     decided: ItemsPlan,
     scene: Scene,
-    observation: Observation,
+    evidence: Evidence,
     *,
     now: datetime,
     parallel: int,
@@ -39,7 +39,7 @@ def with_seen_flows(
     impacts = {plan.ref: impact for plan in decided.of(ItemVerdict.ACCEPTED) if (impact := _impact(plan)) and impact.cutting}
     hosts = dict.fromkeys(host for impact in impacts.values() for host in impact.cutting)
     wanted = {host: [impact.intent.destination for impact in impacts.values() if host in impact.cutting] for host in hosts}
-    seen = read_seen_flows(wanted, scene, observation.clusters, now=now, parallel=parallel, progress=progress)
+    seen = read_seen_flows(wanted, scene, evidence, now=now, parallel=parallel, progress=progress)
     found = {ref: impact_findings(impact, seen) for ref, impact in impacts.items()}
     gone = {(str(ref), code) for ref in found for code in IMPACT_CODES}
     kept = [entry for entry in decided.findings if (entry.item, entry.code) not in gone]

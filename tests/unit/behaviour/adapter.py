@@ -32,11 +32,13 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.adopt.hand
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.adopt.plan import plan_adopt
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import rollout
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import errors
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.clocks import real_clocks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden, InvalidInput, Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.guards import roll_blockers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.registry import registered
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.evidence.clusters import ClusterEvidence
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.catalogue import CATALOGUE
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.findings import foreign_leases, identity_findings
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
@@ -319,7 +321,7 @@ def as_run_result(links: Json, further: Json, **options: Any) -> Any:
 
 def probes(scene_now: Scene, clusters: Mapping[str, Any], intents: Iterable[Any], **options: Any) -> Json:
     """Return what probes found out, and the findings of it."""
-    found = run_probes(tuple(intents), scene_now, clusters, now=START, **options)
+    found = run_probes(tuple(intents), scene_now, ClusterEvidence(clusters, real_clocks()), now=START, **options)
     told = [finding.to_dict() for finding in probe_findings(found)]
     return plain_mapping({"found": {name: entry.to_dict() for name, entry in found.items()}, "findings": told})
 

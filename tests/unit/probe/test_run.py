@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.clocks import real_clocks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden, Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.tally import Tally
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.evidence.clusters import ClusterEvidence
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import (
     ConnectivityIntent,
     LabelRequirement,
@@ -49,7 +51,7 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def run(
     scene: Scene, clusters: Mapping[str, Any], *intents: ConnectivityIntent, now: datetime = NOW, limits: Limits = QUICK, **options: Any
 ) -> dict[str, Reachability]:
-    return run_probes(intents or (intent(),), scene, clusters, now=now, limits=limits, **options)
+    return run_probes(intents or (intent(),), scene, ClusterEvidence(clusters, real_clocks()), now=now, limits=limits, **options)
 
 
 def one(scene: Scene, clusters: Mapping[str, Any], wanted: ConnectivityIntent, **options: Any) -> Reachability:
@@ -432,7 +434,7 @@ def test_probes_that_are_over_are_counted() -> None:
 def test_clusters_that_answered_for_flows_are_counted() -> None:
     scene, clusters = world()
     seen: list[Tally] = []
-    read_seen_flows({"c2": [intent().destination]}, scene, clusters, now=NOW, progress=seen.append)
+    read_seen_flows({"c2": [intent().destination]}, scene, ClusterEvidence(clusters, real_clocks()), now=NOW, progress=seen.append)
     assert seen[-1] == Tally(1, 1)
 
 

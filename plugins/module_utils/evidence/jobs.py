@@ -8,33 +8,21 @@ removes it Limits.job_ttl seconds after its end, and the next run deletes leftov
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from ..base.clocks import Clocks
 from ..base.errors import ClusterError, WriteConflict
 from ..base.json_fields import labels_of, parse_time, text
 from ..kube.client import Cluster
 from ..mesh.binding.model import Binding
 from ..mesh.ownership.marks import MANAGED_BY_LABEL, OWNER_LABEL
-from .job import POD_LABEL, PROBE_LABEL, ConnectionResult, ContainerEnd, container_ends, finished, publishing_services
-from .limits import Limits
+from ..probe.evidence import JobResult
+from ..probe.job import POD_LABEL, PROBE_LABEL, ConnectionResult, ContainerEnd, container_ends, finished, publishing_services
+from ..probe.limits import Limits
 
 _SERVICES = 500  # read in the Job's namespace
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobResult:
-    """Result of one Job.
-
-    ``ends`` is by target, () when it never ran; ``problem`` says why, or what else failed.
-    """
-
-    ends: tuple[ContainerEnd, ...] = ()
-    problem: str = ""
-    left: bool = False  # it could not be deleted
 
 
 def jobs_path(namespace: str = "") -> str:
@@ -42,7 +30,7 @@ def jobs_path(namespace: str = "") -> str:
     return f"/apis/batch/v1/namespaces/{namespace}/jobs" if namespace else "/apis/batch/v1/jobs"
 
 
-def sweep_jobs(cluster: Cluster, binding: Binding, limits: Limits) -> str:
+def sweep_jobs(cluster: Cluster, binding: Binding, limits: Limits, *, now: datetime) -> str:
     """Delete the Jobs that earlier runs of this binding left behind, in every namespace. It takes one list.
 
     Returns why that failed, else "". A young Job that runs may be that of another run; it stays.
@@ -50,7 +38,7 @@ def sweep_jobs(cluster: Cluster, binding: Binding, limits: Limits) -> str:
     selector = f"{PROBE_LABEL}=true,{OWNER_LABEL}={binding.owner}"
     try:
         for job in cluster.list(jobs_path(), label_selector=selector):
-            if finished(job) or _age(job) > limits.job_seconds:
+            if finished(job) or _age(job, now) > limits.job_seconds:
                 cluster.delete(f"{jobs_path(text(job, 'metadata', 'namespace'))}/{text(job, 'metadata', 'name')}", uid=_uid(job))
     except WriteConflict:
         return ""  # another Job has its name now
@@ -59,10 +47,10 @@ def sweep_jobs(cluster: Cluster, binding: Binding, limits: Limits) -> str:
     return ""
 
 
-def run_job(cluster: Cluster, binding: Binding, body: Mapping[str, Any], limits: Limits, *, deadline: float) -> JobResult:
+def run_job(cluster: Cluster, binding: Binding, body: Mapping[str, Any], limits: Limits, *, deadline: float, clocks: Clocks) -> JobResult:
     """Create the Job and wait until its containers have ended. A ClusterError becomes the problem of the result.
 
-    :param deadline: time.monotonic at which waiting ends.
+    :param deadline: of ``clocks.clock``, at which waiting ends.
     """
     metadata = body["metadata"]
     collection = jobs_path(metadata["namespace"])
@@ -70,7 +58,7 @@ def run_job(cluster: Cluster, binding: Binding, body: Mapping[str, Any], limits:
         problem = _in_the_way(cluster, body)
         if problem:
             return JobResult(problem=problem)
-        made = _created(cluster, binding, collection, body, limits)
+        made = _created(cluster, binding, collection, body, limits, clocks)
     except ClusterError as error:
         return JobResult(problem=f"the Job could not be made: {error.clause}")
     if made is None:
@@ -78,7 +66,7 @@ def run_job(cluster: Cluster, binding: Binding, body: Mapping[str, Any], limits:
     found: tuple[ContainerEnd, ...] = ()
     problem, left = "", False
     try:
-        found, problem = _waited(cluster, metadata["namespace"], metadata["name"], len(_containers(body)), limits, deadline)
+        found, problem = _waited(cluster, metadata["namespace"], metadata["name"], len(_containers(body)), limits, deadline, clocks)
     finally:
         left = not _deleted(cluster, f"{collection}/{metadata['name']}", _uid(made))
     return JobResult(ends=found, problem=problem, left=left)
@@ -97,7 +85,7 @@ def _in_the_way(cluster: Cluster, body: Mapping[str, Any]) -> str:
     return f"no Job was made: Service {found[0]} publishes addresses that are not ready and would lead traffic to it" if found else ""
 
 
-def _created(cluster: Cluster, binding: Binding, collection: str, body: Mapping[str, Any], limits: Limits) -> Any:
+def _created(cluster: Cluster, binding: Binding, collection: str, body: Mapping[str, Any], limits: Limits, clocks: Clocks) -> Any:
     """Create the Job; return None when one of that name runs. A leftover of that name is deleted first."""
     try:
         return cluster.create(collection, body, manager=binding.manager)
@@ -106,29 +94,29 @@ def _created(cluster: Cluster, binding: Binding, collection: str, body: Mapping[
         there = cluster.get(path)
         if there is not None and not _ours(there, binding):
             raise
-        if there is not None and not finished(there) and _age(there) <= limits.job_seconds:
+        if there is not None and not finished(there) and _age(there, clocks.now()) <= limits.job_seconds:
             return None
         if there is not None:
             cluster.delete(path, uid=_uid(there))
-            _gone(cluster, path)
+            _gone(cluster, path, clocks)
     return cluster.create(collection, body, manager=binding.manager)
 
 
-def _gone(cluster: Cluster, path: str) -> None:
+def _gone(cluster: Cluster, path: str, clocks: Clocks) -> None:
     """Wait until the Job is gone; its finalizers take a moment."""
     for _turn in range(20):
         if cluster.get(path) is None:
             return
-        time.sleep(0.25)
+        clocks.sleep(0.25)
 
 
 def _waited(
-    cluster: Cluster, namespace: str, name: str, count: int, limits: Limits, deadline: float
+    cluster: Cluster, namespace: str, name: str, count: int, limits: Limits, deadline: float, clocks: Clocks
 ) -> tuple[tuple[ContainerEnd, ...], str]:
     """Return (how each container ended, what went wrong). A single failed read does not end the wait."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     problem, seen = "", False
-    while time.monotonic() < deadline:
+    while clocks.clock() < deadline:
         try:
             found = cluster.list(pods, label_selector=f"{POD_LABEL}={name}", most=2)
             job = cluster.get(f"{jobs_path(namespace)}/{name}")
@@ -143,7 +131,7 @@ def _waited(
             if over:
                 return (), f"the Job ended before its pod could be read ({over})"
             problem = ""
-        time.sleep(limits.poll)
+        clocks.sleep(limits.poll)
     return (), problem or (
         "the Job had not ended in time" if seen else "no pod was made for the Job in time (a quota, or an admission rule)"
     )
@@ -166,10 +154,10 @@ def _ours(job: Any, binding: Binding) -> bool:
     return labels.get(OWNER_LABEL) == binding.owner and labels.get(PROBE_LABEL) == "true" and MANAGED_BY_LABEL in labels
 
 
-def _age(job: Any) -> float:
+def _age(job: Any, now: datetime) -> float:
     """Return the age in seconds. A Job without a time counts as old."""
     made = parse_time(text(job, "metadata", "creationTimestamp"))
-    return (datetime.now(UTC) - made).total_seconds() if made else float("inf")
+    return (now - made).total_seconds() if made else float("inf")
 
 
 def _uid(job: Any) -> str:
