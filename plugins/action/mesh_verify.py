@@ -18,13 +18,13 @@ from ..module_utils.leases.registry import registry_name
 from ..module_utils.mesh.binding.model import Mesh
 from ..module_utils.mesh.facts.cluster import as_data
 from ..module_utils.observe import Observation
-from ..module_utils.observe.tls_probe import probe_endpoints
 from ..module_utils.pipeline.envelope import sizes_of
 from ..module_utils.pipeline.judgement import context_of, judge_and_plan
-from ..module_utils.pipeline.links import peer_records_of, requests
+from ..module_utils.pipeline.links import requests
 from ..module_utils.pipeline.options import PARALLEL, ConnectOptions
 from ..module_utils.pipeline.outcome import Outcome, Recorder, finding_of, refusal_sentence
 from ..module_utils.pipeline.participants import participating_members, silence
+from ..module_utils.pipeline.ports import Ports
 from ..module_utils.pipeline.shown import FindingsMade
 from ..module_utils.report.eligibility import eligibility
 from ..module_utils.report.junit import JUnitReport, junit
@@ -77,13 +77,12 @@ class ActionModule(MeshAction):
         with call.ports.observe(
             call.play.access(participating_members(call.play, mesh)), parallel=PARALLEL, registry=registry
         ) as observation:
-            context = _with_probes(
-                context_of(call.ports, observation, mesh, ConnectOptions.of(call.params), call.now), observation, call.params
-            )
+            context = context_of(call.ports, observation, mesh, ConnectOptions.of(call.params), call.now)
+            context = _with_probes(call.ports, context, observation, call.params)
             if purpose == "connect":
                 context = replace(context, sizes=sizes_of(observation))
             if _reads_peer_records(call.params):
-                context = replace(context, peer_records=peer_records_of(observation, mesh))
+                context = replace(context, peer_records=call.ports.peer_records(observation, mesh))
             findings = _findings_of(context, purpose)
             who = participating_members(call.play, mesh)
             judged = eligibility(findings, mesh.clusters, observed=observation.facts, asked=who)
@@ -140,13 +139,13 @@ def _probes(params: Mapping[str, Any]) -> bool:
     return bool(params["probe"]) and params["purpose"] != "disconnect"
 
 
-def _with_probes(context: CheckContext, observation: Observation, params: Mapping[str, Any]) -> CheckContext:
+def _with_probes(ports: Ports, context: CheckContext, observation: Observation, params: Mapping[str, Any]) -> CheckContext:
     """Return the context with the results of TLS handshakes; unchanged for a disconnection, which needs none."""
     if not _probes(params):
         return context
     members = context.mesh.members_in(observation.facts)
     seconds = params["probe_timeout"]
-    probes = probe_endpoints(
+    probes = ports.probe_endpoints(
         members, context.decisions.endpoints, observation.secrets, resolved=context.decisions.policy.resolved, timeout=seconds
     )
     return replace(context, probes=probes)

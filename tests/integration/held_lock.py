@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.clocks import real_clocks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.member import MemberLock
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.state import LockState
@@ -33,7 +33,7 @@ def held_lock(lab: MeshLab, name: str) -> Iterator[None]:
         for host in lab.names:
             access = ClusterAccess(host=host, kubeconfig=str(lab.lab.clusters[host].kubeconfig), context=None)
             cluster = stack.enter_context(open_cluster(access))
-            lock = MemberLock(cluster, binding, holder=name, duration=LONG, clock=time.monotonic)
+            lock = MemberLock(cluster, binding, holder=name, duration=LONG, clocks=real_clocks())
             assert lock.take(LockState()).held
             stack.callback(lock.release)
         yield

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.clocks import Clocks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, ServerRefused, WriteConflict
 
 START = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
@@ -55,6 +56,10 @@ class LeaseWorld:
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
         self.time += seconds
+
+    def clocks(self, sleep: Callable[[float], None] | None = None) -> Clocks:
+        """Return the clocks of a run; ``sleep`` takes the place of its own."""
+        return Clocks(now=lambda: START, clock=self.clock, sleep=sleep or self.sleep)
 
     def client(self, host: str, before: Callable[[str, str], None] = lambda host, verb: None) -> LeaseClient:
         """Return a connection; ``before`` is called with the host and the verb of each request, and may raise what the request raises."""

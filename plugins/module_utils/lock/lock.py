@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Final, Protocol
 
+from ..base.clocks import Clocks
 from ..base.errors import ClusterError, Forbidden, LockHeld, LockLost, may_be_done
 from ..kube.client import Cluster
 from ..mesh.binding.model import Binding
@@ -81,16 +82,13 @@ class Lock(Protocol):
 class MeshLock:
     """``Lock`` over the members' API servers.
 
-    :param clock: seconds, monotonic.
     :param say: shows one sentence to the user.
     """
 
-    def __init__(
-        self, terms: Terms, *, clock: Callable[[], float], sleep: Callable[[float], None], say: Callable[[str], None], renews: bool = True
-    ) -> None:
+    def __init__(self, terms: Terms, *, clocks: Clocks, say: Callable[[str], None], renews: bool = True) -> None:
         self.terms = terms
         self.holder = holder_name(terms.action, terms.holder)
-        self._clock, self._sleep, self._say, self._renews = clock, sleep, say, renews
+        self._clocks, self._say, self._renews = clocks, say, renews
         self._held: dict[str, MemberLock] = {}
         self._errors: dict[str, ClusterError] = {}  # members that could not be locked
         self._doubtful: dict[str, MemberLock] = {}  # of these, locks that may have been taken: their answer was lost
@@ -116,7 +114,7 @@ class MeshLock:
         self._clusters, self._states, kept = dict(clusters), dict(states), frozenset(stay)
         self._leaving = frozenset(leaving) if set(clusters) - set(leaving) else frozenset()
         if self._deadline is None:
-            self._deadline = self._clock() + self.terms.timeout
+            self._deadline = self._clocks.clock() + self.terms.timeout
         for host, state in states.items():
             self._since(host, state)
         for host, lock in self._held.items():
@@ -153,7 +151,7 @@ class MeshLock:
                 remedy="Run again.",
                 cluster=cluster,
             )
-        if self._clock() >= self._held[cluster].until:
+        if self._clocks.clock() >= self._held[cluster].until:
             raise LockLost(
                 f"The lock of mesh {self.terms.binding.name} could not be renewed in time, so no further write was begun.",
                 remedy="Run again when the cluster answers; the lock ends by itself.",
@@ -226,7 +224,9 @@ class MeshLock:
         """
 
         def attempt(host: str) -> Taken | ClusterError:
-            lock = MemberLock(self._clusters[host], self.terms.binding, holder=self.holder, duration=self.terms.duration, clock=self._clock)
+            lock = MemberLock(
+                self._clusters[host], self.terms.binding, holder=self.holder, duration=self.terms.duration, clocks=self._clocks
+            )
             try:
                 state, dead = known[host]
                 found = lock.take(state, dead=dead)
@@ -261,9 +261,9 @@ class MeshLock:
         :raises LockHeld: when the time is up.
         """
         said = False
-        given = self._clock() if self._deadline is None else self._deadline
+        given = self._clocks.clock() if self._deadline is None else self._deadline
         while state.held_by_other(self.holder):
-            now = self._clock()
+            now = self._clocks.clock()
             if not self._is_busy(host, state):
                 return state, True
             # Whether an untimely lock, or one read without a date, has ended is known only by looking at it for a while.
@@ -274,7 +274,7 @@ class MeshLock:
             if not said:
                 self._say(f"waiting for another run: {state.holder}, in {host}; {deadline - now:.0f} s at most")
                 said = True
-            self._sleep(min(POLL, deadline - now))
+            self._clocks.sleep(min(POLL, deadline - now))
             found = self._current(host)
             if found is None:
                 return LockState(), False  # the next attempt says why it does not answer
@@ -283,12 +283,12 @@ class MeshLock:
 
     def _is_busy(self, host: str, state: LockState) -> bool:
         """Return whether another run holds the lock, and was not seen to miss its renewals."""
-        return state.held_by_other(self.holder) and self._clock() - self._since(host, state) <= state.patience
+        return state.held_by_other(self.holder) and self._clocks.clock() - self._since(host, state) <= state.patience
 
     def _since(self, host: str, state: LockState) -> float:
         """Return the monotonic time since when this run knows the lock in this version."""
         if host not in self._seen or self._seen[host][0] != state.version:
-            self._seen[host] = (state.version, self._clock())
+            self._seen[host] = (state.version, self._clocks.clock())
         return self._seen[host][1]
 
     def _held_where_it_leaves(self, host: str, state: LockState) -> LockLost:

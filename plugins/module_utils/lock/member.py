@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
+from ..base.clocks import Clocks
 from ..base.errors import ClusterError, Forbidden, LockLost, ServerRefused, WriteConflict
 from ..base.json_fields import items, text
 from ..kube.client import Cluster, Object
@@ -34,11 +34,11 @@ class Taken:
 class MemberLock:
     """Lock in one member, as one run sees it. ``until``: monotonic time before which a write may begin; 0 while it is not held."""
 
-    def __init__(self, cluster: Cluster, binding: Binding, *, holder: str, duration: int, clock: Callable[[], float]) -> None:
+    def __init__(self, cluster: Cluster, binding: Binding, *, holder: str, duration: int, clocks: Clocks) -> None:
         self.cluster = cluster
         self.until = 0.0
         self.stays = True  # the object is emptied at the end, and deleted if this is false
-        self._binding, self._holder, self._duration, self._clock = binding, holder, duration, clock
+        self._binding, self._holder, self._duration, self._clocks = binding, holder, duration, clocks
         self._path = f"{locks_path(cluster.namespace)}/{lock_name(binding)}"
         self._version = self._uid = ""
 
@@ -66,7 +66,7 @@ class MemberLock:
                     return Taken(state=fresh, held=False)
                 state, unchanged = fresh, False
                 continue
-            began = self._clock()
+            began = self._clocks.clock()
             try:
                 made = self.cluster.merge_patch(
                     self._path, taken_body(state, self._holder, self._duration, self._now()), manager=self._manager
@@ -88,7 +88,7 @@ class MemberLock:
         :raises ClusterError: when the member does not answer, or refuses.
         """
         for _attempt in range(TRIES):
-            began = self._clock()
+            began = self._clocks.clock()
             try:
                 self._keep(self.cluster.merge_patch(self._path, renewed_body(self._version, self._now()), manager=self._manager), began)
                 return
@@ -177,7 +177,7 @@ class MemberLock:
 
     def _now(self) -> datetime:
         """Return the time of the API server; this machine's where the server sends none, which no run then compares."""
-        return self.cluster.server_time() or datetime.now(UTC)
+        return self.cluster.server_time() or self._clocks.now()
 
 
 def read_lock(cluster: Cluster, binding: Binding) -> LockState:

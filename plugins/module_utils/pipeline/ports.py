@@ -11,14 +11,15 @@ from ..apply.apply import ApplyResult, apply_plan
 from ..base.clocks import Clocks, real_clocks
 from ..base.sealed import SecretStore
 from ..etcd.heartbeat import ControllerProof
+from ..etcd.peer_records import PeerRecords
 from ..lock.lock import Lock, MeshLock
 from ..mesh.binding.model import Mesh
-from ..mesh.facts.cluster import ClusterFacts, ReaderFacts
+from ..mesh.facts.cluster import ClusterFacts, ProbeResult, ReaderFacts
 from ..mesh.link_decisions import Move
 from ..observe import Observation, observe
 from ..observe.heartbeats import Link
-from ..observe.tls_probe import unproven_moves
-from .links import controller_proofs, prove_all, read_all
+from ..observe.tls_probe import probe_endpoints, unproven_moves
+from .links import controller_proofs, peer_records_of, prove_all, read_all
 from .name_resolution import resolve_names
 from .shown import Shown
 
@@ -37,7 +38,9 @@ class Ports(Clocks):
     read_links: ReadLinks  # as links.read_all
     prove_links: ReadLinks  # as links.prove_all
     prove_as_controller: Callable[..., Mapping[Link, ControllerProof]]  # as links.controller_proofs
+    peer_records: Callable[[Observation, Mesh], Mapping[str, PeerRecords]]  # as links.peer_records_of
     resolve_names: ResolveNames  # as name_resolution.resolve_names
+    probe_endpoints: Callable[..., tuple[ProbeResult, ...]]  # as observe.tls_probe.probe_endpoints
     unproven_moves: UnprovenMoves  # as observe.tls_probe.unproven_moves
     show: Callable[[Shown], None]
 
@@ -51,7 +54,9 @@ def real_ports(show: Callable[[Shown], None] = lambda shown: None) -> Ports:
         read_links=read_all,
         prove_links=prove_all,
         prove_as_controller=controller_proofs,
+        peer_records=peer_records_of,
         resolve_names=resolve_names,
+        probe_endpoints=probe_endpoints,
         unproven_moves=unproven_moves,
         **vars(real_clocks()),
         show=show,

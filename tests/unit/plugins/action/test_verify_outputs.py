@@ -7,15 +7,15 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ProbeResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import ports
 from tests.testing.facts_builders import cluster_facts, failure
-from tests.unit.plugins.action.conftest import PLUGINS, World, mesh
+from tests.unit.plugins.action.conftest import World, mesh
 
 BOTH = mesh("c1", "c2")
 
@@ -32,7 +32,7 @@ def probes(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         ]
         return tuple(replace(r, outcome="refuted", error="Hostname mismatch") if r.cluster == "c2" else r for r in results)
 
-    monkeypatch.setattr(import_module(f"{PLUGINS}.action.mesh_verify"), "probe_endpoints", probe_endpoints)
+    monkeypatch.setattr(ports, "probe_endpoints", probe_endpoints)
     return asked
 
 
