@@ -5,15 +5,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from ..module_utils.base.errors import ClusterError
 from ..module_utils.explain.hop import Answer
-from ..module_utils.explain.inputs import ExplainInputs, pods_of, read_identities
-from ..module_utils.explain.question import question_of
+from ..module_utils.explain.inputs import ExplainInputs, identity_of, identity_reads, pods_of
+from ..module_utils.explain.question import QuestionSide, question_of
 from ..module_utils.explain.trace import trace_path
 from ..module_utils.findings.finding import Severity
 from ..module_utils.mesh.binding.item_kinds import ItemKind
+from ..module_utils.observe import Observation
 from ..module_utils.pipeline.links import requests
 from ..module_utils.pipeline.options import PARALLEL
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
+from ..module_utils.pipeline.ports import Ports
 from ..module_utils.pipeline.run import measure
 from ..module_utils.reconcile.scene import link_rows, observe_scene
 from ..plugin_utils.explain_lines import explain_lines
@@ -34,10 +39,7 @@ class ActionModule(MeshAction):
         with call.run(mesh).observe(PARALLEL) as observation:
             status = measure(call.ports, mesh, observation, call.params["proof"])
             scene = observe_scene(observation, mesh, tuple(ItemKind), now=call.now, binding_status=status, parallel=PARALLEL)
-            traffic = scene.traffic.get(question.source.cluster)
-            pods = {question.source.cluster: pods_of(traffic, question.source)} if traffic else {}
-            identities, unread = read_identities(observation.clusters, pods)
-            inputs = ExplainInputs(scene=scene, links=link_rows(status), identities=identities, unread_identities=unread)
+            inputs = _with_identities(call.ports, ExplainInputs(scene=scene, links=link_rows(status)), observation, question.source)
             explanation = trace_path(question, inputs)
             self.show(explain_lines(question, explanation))
             unmet = call.params["expected"] == "not_broken" and explanation.answer is Answer.BROKEN
@@ -48,3 +50,15 @@ class ActionModule(MeshAction):
                 error=explanation.summary if unmet else "",
                 extra={"explanation": explanation.to_dict()},
             )
+
+
+def _with_identities(ports: Ports, inputs: ExplainInputs, observation: Observation, source: QuestionSide) -> ExplainInputs:
+    """Return the inputs with the identities of the source's pods, or with the reason why they could not be read."""
+    host, traffic = source.cluster, inputs.traffic(source.cluster)
+    if traffic is None:
+        return inputs
+    try:
+        found = ports.read(observation, host, identity_reads(pods_of(traffic, source)))
+    except ClusterError as error:
+        return replace(inputs, unread_identities={host: error.clause})
+    return replace(inputs, identities={(host, *pod): identity_of(answer) for pod, answer in found.items()})

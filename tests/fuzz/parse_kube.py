@@ -79,7 +79,7 @@ PARSERS: Final = (
     Parser(
         name="exec-stream",
         writer="whatever answers at the address of a kubeconfig, and a pod of a member",
-        files=(f"{_ENGINE}/kube/streams.py", f"{_ENGINE}/identity/verify.py"),
+        files=(f"{_ENGINE}/kube/streams.py", f"{_ENGINE}/observe/own_names.py"),
         parse=exec_stream,
         raises=(ClusterError,),
         tries=25,

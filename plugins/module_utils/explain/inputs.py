@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of mesh_explain, and the read of the identities of a few pods: one GET per pod."""
+"""Inputs of mesh_explain, and the reads of the identities of a few pods: one GET per pod. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..base.errors import ClusterError
 from ..base.json_fields import mapping, number, text, texts
 from ..items.labels import matches
 from ..items.scene import Scene
-from ..kube.client import Cluster
 from ..mesh.facts.traffic import PodMeta, TrafficFacts
+from ..observe.reads import Read
 from .question import QuestionSide
 
 PODS_LOOKED_AT = 5  # of each end; pods of one workload are alike
@@ -58,24 +57,11 @@ def pods_of(traffic: TrafficFacts, side: QuestionSide) -> tuple[PodMeta, ...]:
     return tuple(pod for pod in found if side.labels and matches(side.labels, pod.labels))
 
 
-def read_identities(
-    clusters: Mapping[str, Cluster], pods: Mapping[str, Iterable[PodMeta]]
-) -> tuple[dict[tuple[str, str, str], EndpointIdentity | None], dict[str, str]]:
-    """Return identities of the first pods of each cluster, and why they could not be read, by cluster.
-
-    The identities are by (cluster, namespace, pod).
-    """
-    found: dict[tuple[str, str, str], EndpointIdentity | None] = {}
-    problems: dict[str, str] = {}
-    for host, wanted in pods.items():
-        for pod in list(wanted)[:PODS_LOOKED_AT]:
-            path = f"/apis/cilium.io/v2/namespaces/{pod.namespace}/ciliumendpoints/{pod.name}"
-            try:
-                found[host, pod.namespace, pod.name] = identity_of(clusters[host].get(path))
-            except ClusterError as error:
-                problems[host] = error.clause
-                break
-    return found, problems
+def identity_reads(pods: Iterable[PodMeta]) -> dict[tuple[str, str], Read]:
+    """Return the reads of the identities of the first pods, by (namespace, pod)."""
+    root = "/apis/cilium.io/v2/namespaces"
+    first = list(pods)[:PODS_LOOKED_AT]
+    return {(pod.namespace, pod.name): Read(path=f"{root}/{pod.namespace}/ciliumendpoints/{pod.name}") for pod in first}
 
 
 def identity_of(value: Any) -> EndpointIdentity | None:

@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deciding, planning and verifying names and ids of clusters.
 
-May import: apply, base, findings, kube, leases, links, mesh, plan.
+May import: apply, base, findings, leases, links, mesh, observe, plan.
 """

@@ -38,19 +38,27 @@ planned with them."""
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """One request: an object, or a collection when ``many``."""
+    """One request: an object, or a collection when ``many``.
+
+    ``if_served``: the answer is None instead of [] where the collection is not served.
+    """
 
     path: str
     many: bool = False
     label_selector: str = ""
     optional: bool = False
+    if_served: bool = False
+    metadata_only: bool = False
 
     def run(self, cluster: Cluster) -> Any:
         """Return the object (None: absent), or the list of objects.
 
         :raises ClusterError: when the cluster refuses the request or does not answer.
         """
-        return cluster.list(self.path, label_selector=self.label_selector) if self.many else cluster.get(self.path)
+        if not self.many:
+            return cluster.get(self.path)
+        brief: dict[str, Any] = {"metadata_only": True} if self.metadata_only else {}
+        return (cluster.list_if_served if self.if_served else cluster.list)(self.path, label_selector=self.label_selector, **brief)
 
 
 def first_read(namespace: str) -> Read:

@@ -266,7 +266,8 @@ class Assignment:
         targets = {d.host: d for d in assignments(done.decisions)}
         with self.run.observe(self.options.parallel) as fresh:
             answering = {host: d for host, d in targets.items() if host in fresh.facts}
-            done.proofs = tuple(prove(fresh.clusters[host], fresh.facts[host], d) for host, d in answering.items())
+            own_names = self.run.ports.own_names
+            done.proofs = tuple(prove(fresh.facts[host], d, own_names(fresh, host)) for host, d in answering.items())
             unproven = [_unproven(proof) for proof in done.proofs if not proof.proven]
             silent_findings = [no_answer_finding(host) for host in targets if host not in answering]
             done.findings = (*unproven, *silent_findings)

@@ -17,7 +17,9 @@ from ..mesh.binding.model import Mesh
 from ..mesh.facts.cluster import ClusterFacts, ProbeResult, ReaderFacts
 from ..mesh.link_decisions import Move
 from ..observe import Observation, observe
+from ..observe.answers import ReadAnswers, read_answers
 from ..observe.heartbeats import Link
+from ..observe.own_names import OwnName, read_own_names
 from ..observe.tls_probe import probe_endpoints, unproven_moves
 from .links import controller_proofs, peer_records_of, prove_all, read_all
 from .name_resolution import resolve_names
@@ -39,6 +41,8 @@ class Ports(Clocks):
     prove_links: ReadLinks  # as links.prove_all
     prove_as_controller: Callable[..., Mapping[Link, ControllerProof]]  # as links.controller_proofs
     peer_records: Callable[[Observation, Mesh], Mapping[str, PeerRecords]]  # as links.peer_records_of
+    own_names: Callable[[Observation, str], tuple[OwnName, ...]]  # as observe.own_names.read_own_names
+    read: ReadAnswers  # as observe.answers.read_answers
     resolve_names: ResolveNames  # as name_resolution.resolve_names
     probe_endpoints: Callable[..., tuple[ProbeResult, ...]]  # as observe.tls_probe.probe_endpoints
     unproven_moves: UnprovenMoves  # as observe.tls_probe.unproven_moves
@@ -55,6 +59,8 @@ def real_ports(show: Callable[[Shown], None] = lambda shown: None) -> Ports:
         prove_links=prove_all,
         prove_as_controller=controller_proofs,
         peer_records=peer_records_of,
+        own_names=read_own_names,
+        read=read_answers,
         resolve_names=resolve_names,
         probe_endpoints=probe_endpoints,
         unproven_moves=unproven_moves,

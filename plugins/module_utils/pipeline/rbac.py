@@ -8,14 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..base.errors import Forbidden, ServerRefused
 from ..base.json_fields import items, text
 from ..ca.methods import CRON_JOB
 from ..findings.finding import Finding, Severity, ordered
-from ..kube.client import Cluster, ClusterAccess
+from ..kube.client import ClusterAccess
 from ..mesh.facts.cluster import ClusterFacts
 from ..mesh.ownership.marks import OWNER_LABEL
 from ..observe import Observation
+from ..observe.answers import refused
+from ..observe.reads import Read
 from ..plan.steps import ApiWrite, Plan, Step
 from ..rbac.circumstances import names_in, of_cluster
 from ..rbac.manifest import Grant, Subject, default_name, manifest_of, objects_of
@@ -68,7 +69,7 @@ def _grant(run: Run, options: RbacOptions, access: ClusterAccess, observation: O
     facts, account = observation.facts.get(access.host), options.account
     if account.kind == "ServiceAccount" and not account.namespace:
         account = Subject(kind=account.kind, name=account.name, namespace=access.namespace)
-    known = _known(facts, observation.clusters[access.host], options.functions) if facts is not None else {}
+    known = _known(run, facts, observation, options.functions) if facts is not None else {}
     return Grant(
         binding=run.mesh.binding,
         name=options.name or default_name(run.mesh.binding),
@@ -81,15 +82,14 @@ def _grant(run: Run, options: RbacOptions, access: ClusterAccess, observation: O
     )
 
 
-def _known(facts: ClusterFacts, cluster: Cluster, functions: frozenset[Function]) -> Known:
-    groups = frozenset(text(group, "name") for group in items(cluster.get("/apis") or {}, "groups"))
-    certgen: bool | None = None
+def _known(run: Run, facts: ClusterFacts, observation: Observation, functions: frozenset[Function]) -> Known:
+    reads = {"groups": Read(path="/apis")}
     if Function.CA in functions:
-        try:
-            certgen = cluster.get(f"/apis/batch/v1/namespaces/{facts.namespace}/cronjobs/{CRON_JOB}") is not None
-        except (Forbidden, ServerRefused):
-            certgen = None
-    return of_cluster(facts, groups, certgen)
+        reads["certgen"] = Read(path=f"/apis/batch/v1/namespaces/{facts.namespace}/cronjobs/{CRON_JOB}", optional=True)
+    found = run.ports.read(observation, facts.host, reads)
+    groups = frozenset(text(group, "name") for group in items(found["groups"] or {}, "groups"))
+    unknown = "certgen" not in found or refused(found["certgen"])
+    return of_cluster(facts, groups, None if unknown else found["certgen"] is not None)
 
 
 def _printed(run: Run, grants: Mapping[str, Grant], observation: Observation) -> Outcome:
@@ -121,7 +121,7 @@ def _written(run: Run, options: RbacOptions, grants: Mapping[str, Grant], observ
     problems: list[Finding] = []
     for host, grant in grants.items():
         if host in observation.facts:
-            present[host] = _present(observation.clusters[host], grant, wanted=options.state != ABSENT)
+            present[host] = _present(run, observation, host, grant, wanted=options.state != ABSENT)
             made, found = rbac_steps(grant, host, present[host], wanted=options.state != ABSENT)
             steps += made
             problems += found
@@ -151,13 +151,11 @@ def _written(run: Run, options: RbacOptions, grants: Mapping[str, Grant], observ
     return recorder.outcome
 
 
-def _present(cluster: Cluster, grant: Grant, *, wanted: bool) -> Present:
-    paths = [path_of(body) for body in objects_of(grant)] if wanted else []
+def _present(run: Run, observation: Observation, host: str, grant: Grant, *, wanted: bool) -> Present:
     label = f"{OWNER_LABEL}={grant.binding.owner}"
-    return Present(
-        at={path: cluster.get(path) for path in paths},
-        own={plural: cluster.list(f"{ROOT}/{plural}", label_selector=label) for plural in COLLECTIONS},
-    )
+    at = {path: Read(path=path) for path in (path_of(body) for body in objects_of(grant))} if wanted else {}
+    own = {plural: Read(path=f"{ROOT}/{plural}", many=True, label_selector=label) for plural in COLLECTIONS}
+    return Present(at=run.ports.read(observation, host, at), own=run.ports.read(observation, host, own))
 
 
 def _diffs(steps: Iterable[Step], present: Mapping[str, Present]) -> Iterator[dict[str, str]]:

@@ -21,6 +21,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.v
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ExecResult
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import Registry, write_registry
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, WorkloadFacts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.own_names import OwnName, read_own_names
 from tests.testing.facts_builders import cluster_facts, mesh_of
 from tests.testing.rows import in_one_test
 
@@ -185,6 +187,10 @@ C7 = cluster_facts("c7", operator=OPERATOR)
 DONE = restarted(C7, "operator", "agent", "api")
 
 
+def reported(cluster: Any, facts: ClusterFacts) -> tuple[OwnName, ...]:
+    return read_own_names(Observation(facts={facts.host: facts}, clusters={facts.host: cluster}), facts.host)
+
+
 @in_one_test
 @pytest.mark.parametrize(
     ("facts", "self", "doubt"),
@@ -200,7 +206,7 @@ DONE = restarted(C7, "operator", "agent", "api")
 )
 def test_the_proof_names_every_doubt(facts: ClusterFacts, self: str, doubt: str) -> None:
     cluster: Any = FakeCluster(status=json.dumps({"cluster": {"self": self}} if self else {"kubernetes": {}}))
-    proof = prove(cluster, facts, DECISION)
+    proof = prove(facts, DECISION, reported(cluster, facts))
     assert proof.proven is (not doubt)
     assert doubt in "; ".join(proof.doubts) and (doubt or len(proof.evidence) >= 4)
 
@@ -208,4 +214,4 @@ def test_the_proof_names_every_doubt(facts: ClusterFacts, self: str, doubt: str)
 @pytest.mark.parametrize("status", ["", "[]", "[" * 50_000, '{"cluster": 7}', '{"cluster": {"self": ["x"]}}'])
 def test_an_answer_that_is_none_is_no_doubt_and_no_crash(status: str) -> None:
     cluster: Any = FakeCluster(status=status)
-    assert prove(cluster, DONE, DECISION).proven
+    assert prove(DONE, DECISION, reported(cluster, DONE)).proven
