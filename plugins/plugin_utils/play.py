@@ -17,7 +17,7 @@ from typing import Any, Final
 from ..module_utils.base.errors import InvalidInput
 from ..module_utils.base.input_problems import sentence
 from ..module_utils.base.redact import one_line
-from ..module_utils.kube.client import ClusterAccess
+from ..module_utils.kubeconfig.access import ClusterAccess
 from ..module_utils.mesh.binding.model import Binding, Mesh
 from ..module_utils.mesh.binding.parse import DEFAULT_NAME, names_all, parse, unsaid
 from ..module_utils.mesh.endpoints.names import canonical_name, is_endpoint_domain

@@ -20,7 +20,7 @@ from typing import Any, Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import apply_plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import observe

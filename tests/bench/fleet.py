@@ -17,7 +17,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from tests.bench import fleet_run
 from tests.bench.child import measured
 from tests.bench.fleet_lab import FleetLab, Watched

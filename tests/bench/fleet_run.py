@@ -29,7 +29,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.pars
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.plan import plan_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.status import workload_status
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.writes import item_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Step
 from tests.bench.engine_run import READS, Phases
 from tests.testing.waiting import equals, wait_for

@@ -17,7 +17,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.schedule import AT_ONCE
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.parse import parse

@@ -14,9 +14,10 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, Timeouts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.connections import connection_pool
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import Credentials
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.chosen import Chosen
 
 ANSWERS: Final = 6  # to so many connections the input is given; then an empty list, so that pages of an input end

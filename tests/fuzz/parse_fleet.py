@@ -27,8 +27,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.obse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.plan import plan_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout_state import PREPARING, state_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.status import workload_status
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Endpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.streams import decoded_json
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.endpoint import Endpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.decide import Rules, decide_join, decide_leave, plan_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.facts import Facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.models import MemberRequest

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input_problems import Problems
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.ranges import parse_ranges
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.managed_fields import entries_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble import assemble

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.testing.waiting import equals, wait_for
 

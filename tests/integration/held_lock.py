@@ -9,7 +9,8 @@ from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.clocks import real_clocks
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.member import MemberLock
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.state import LockState
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.parse import parse

@@ -18,7 +18,8 @@ from typing import Any, Self
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from tests.lab.addresses import NETWORK
 from tests.lab.api import LabApi
 from tests.lab.lab import Lab

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rbac.manifest import GROUP, default_name
 from tests.integration import credentials

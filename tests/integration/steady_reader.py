@@ -30,7 +30,8 @@ import yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import Sealed
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdAccess, EtcdError, EtcdReader, ReadFailure
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.patience import scaled
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from tests.integration import credentials
 from tests.integration.labs import THREE_120
 from tests.integration.mesh_lab import NAMESPACE, MeshLab

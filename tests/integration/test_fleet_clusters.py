@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.decide import Rules
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.models import TokenRules
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.names import EXPIRES_ANNOTATION, ISSUED_ANNOTATION

@@ -13,7 +13,8 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.owned import DesiredObject, matches_body, owned_object
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind, ItemRef
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import object_facts

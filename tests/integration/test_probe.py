@@ -26,7 +26,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.clocks import real_clocks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.evidence.clusters import ClusterEvidence
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.parse import parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import observe

@@ -15,8 +15,9 @@ from typing import Any, Final, cast
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import Fleet, FleetCluster, FleetRequest, FleetWorkload
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, member_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.errors import Request
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet import FleetRun, run_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import FleetOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import Outcome

@@ -30,7 +30,7 @@ ALLOWED: Final[dict[str, str]] = {
     "metrics": "base findings mesh",
     "leases": "base findings mesh plan",
     "lock": "base kube leases mesh",
-    "observe": "base etcd kube leases lock mesh",
+    "observe": "base etcd kube kubeconfig leases lock mesh",
     "links": "base findings leases mesh plan",
     "status": "base etcd findings mesh",
     "items": "findings mesh plan",
@@ -50,13 +50,13 @@ ALLOWED: Final[dict[str, str]] = {
     "rbac": "base findings leases mesh plan",
     "upgrade": "base findings items mesh plan policies reach services",
     "fleet": "base findings items kube mesh plan",
-    "members": "base findings fleet kube mesh plan",
+    "members": "base findings fleet kube kubeconfig mesh plan",
     "reconcile": "base exposure findings items leases mesh observe plan policies probe services",
     "rehearse": "base exposure items leases mesh services",
     "report": "base checks findings mesh",
     "gather": "base leases mesh",
-    "pipeline": "adopt apply base ca checks envelope etcd evidence findings fleet gather identity items kube leases links lock members"
-    " mesh observe plan probe rbac reach reconcile rehearse report services status",
+    "pipeline": "adopt apply base ca checks envelope etcd evidence findings fleet gather identity items kube kubeconfig leases links lock"
+    " members mesh observe plan probe rbac reach reconcile rehearse report services status",
 }
 """Package of module_utils -> packages that it may import, from the ground up. A package imports only those that stand above it here."""
 

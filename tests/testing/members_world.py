@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import apply_plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable, WriteConflict
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, Endpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.endpoint import Endpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.names import CLUSTERS, SECRETS
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.parse import parse_members
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.members import MembersRun, run_members

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble import assemble
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import Read, first_read, further_reads, other_reads

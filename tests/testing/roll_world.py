@@ -25,8 +25,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable, WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, ExecResult
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ExecResult
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.tls import Handshake
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import registry_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ObserveFailure

@@ -13,7 +13,8 @@ from typing import Any, Protocol, Self
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import CredentialsInvalid
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster as Cluster
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, Timeouts, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Timeouts, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 
 MANAGER = "mesh-operator"
 Object = dict[str, Any]

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlencode, urlsplit
 
 from ..base.dialling import Dialler, DialRule
@@ -27,6 +27,8 @@ from ..base.errors import ClusterError, CredentialsInvalid, Unreachable
 from ..base.library_errors import LibraryErrors
 from ..base.optional_imports import optional, require
 from ..base.redact import one_line
+from ..kubeconfig.access import ClusterAccess
+from ..kubeconfig.endpoint import Endpoint
 from .answers import answers, says_absent
 from .authorization import Headers
 from .connections import connection_pool
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 else:
     urllib3 = optional("urllib3")
 
-__all__ = ["Cluster", "ClusterAccess", "Endpoint", "ExecResult", "Object", "Timeouts", "open_cluster"]
+__all__ = ["Cluster", "ExecResult", "Object", "Timeouts", "open_cluster"]
 
 Object = dict[str, Any]
 Objects = list[Object]
@@ -63,41 +65,12 @@ _TOO_LONG: Final = "Check what answers at the address in the kubeconfig, and who
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterAccess:
-    """Address and credentials of a cluster, as the inventory has them."""
-
-    host: str  # inventory name
-    kubeconfig: str | Mapping[str, Any] | None  # path, parsed document, or None: default kubeconfig (with a context) or in-cluster
-    context: str | None
-    namespace: str = "kube-system"  # where Cilium runs
-    endpoint_override: str = ""  # "HOST:PORT" of the mesh endpoint
-    endpoint_domains: tuple[str, ...] = ()  # domains below which the mesh endpoint may have a name in other clusters
-    endpoint_networks: tuple[str, ...] = ()  # ranges whose addresses other clusters may dial although they are special
-    denied_networks: tuple[str, ...] = ()  # ranges at which nothing is dialled for the owner of the cluster (base/dialling.py)
-    allowed_annotations: tuple[str, ...] = ()  # further annotations that items may set on Services (services/annotations.py)
-    elb_id: str = ""  # id of the load balancer that the platform reserved for the mesh endpoint
-    unavailable: str = ""  # reason, given by the inventory, why the cluster cannot be reached; no connection is then tried
-
-    def __repr__(self) -> str:
-        return f"<ClusterAccess of {self.host}>"  # a parsed kubeconfig holds keys
-
-
-@dataclass(frozen=True, kw_only=True)
 class Timeouts:
     """Timeouts in seconds. ``read`` is the longest silence, ``answer`` the whole of one request, with what is repeated of it."""
 
     connect: float = 5.0
     read: float = 20.0
     answer: float = 120.0
-
-
-class Endpoint(NamedTuple):
-    """API server as a kubeconfig describes it. ``authority``: the CA in PEM, "" where there is none or nothing is verified."""
-
-    url: str
-    host: str  # of the URL, an address without brackets
-    authority: str
-    server_name: str  # name in the server's certificate where it is not that of the URL, else ""
 
 
 class Cluster:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..base.errors import ClusterError
-from ..kube.client import Endpoint
+from ..kubeconfig.endpoint import Endpoint
 from .contents import Contents, Found
 
 Object = Mapping[str, Any]

@@ -5,7 +5,7 @@
 Clusters are observed side by side, and so are the requests of one cluster. A cluster that fails is a failure among the results, not an
 exception: the others go on.
 
-May import: base, etcd, kube, leases, lock, mesh.
+May import: base, etcd, kube, kubeconfig, leases, lock, mesh.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Any, Final, Self
 from ..base.errors import ClusterError, Defect, Forbidden, InvalidInput, MeshError, Unreachable
 from ..base.optional_imports import require
 from ..base.sealed import SecretStore
-from ..kube.client import Cluster, ClusterAccess, open_cluster
+from ..kube.client import Cluster, open_cluster
+from ..kubeconfig.access import ClusterAccess
 from ..lock.member import find_lock
 from ..lock.state import LockState
 from ..mesh.binding.model import Binding

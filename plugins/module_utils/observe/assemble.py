@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.json_fields import annotations_of, labels_of, text
-from ..kube.client import ClusterAccess
+from ..kubeconfig.access import ClusterAccess
 from ..mesh.facts.cluster import CaSecretFacts, ClusterFacts, RegistryFacts, Unread, WorkloadFacts
 from .bundle import bundle_facts, bundle_of
 from .certificates import ca_secret_facts, tls_secret_facts

@@ -30,7 +30,8 @@ from ..fleet.rollout_state import NO_OPERATION, RolloutState
 from ..fleet.status import AVAILABLE, DEGRADED, WorkloadStatus, refused_status, total_phase, workload_status
 from ..fleet.staying import is_any_staying, may_go, staying_findings, tenants_own
 from ..fleet.writes import item_of, service_name
-from ..kube.client import Cluster, ClusterAccess, open_cluster
+from ..kube.client import Cluster, open_cluster
+from ..kubeconfig.access import ClusterAccess
 from ..mesh.binding.fleet_kinds import ERROR, PENDING, PROGRESSING, FleetKind
 from ..observe import Observation
 from .fleet_diff import diff_fleet

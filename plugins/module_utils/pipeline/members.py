@@ -20,7 +20,8 @@ from ..base.json_fields import text
 from ..base.tables import count
 from ..findings.finding import Finding, ordered
 from ..findings.wording import listed
-from ..kube.client import Cluster, ClusterAccess, open_cluster
+from ..kube.client import Cluster, open_cluster
+from ..kubeconfig.access import ClusterAccess
 from ..members.decide import Decision, Rules, decide_join, decide_leave, plan_of, provisioned
 from ..members.facts import ClusterSide, Facts, PreservedWork
 from ..members.fill import filled, tokens_of

@@ -13,7 +13,7 @@ from ..checks.context import CheckContext
 from ..findings.finding import Finding, Severity, ordered
 from ..findings.wording import listed
 from ..items.scene import Scene
-from ..kube.client import ClusterAccess
+from ..kubeconfig.access import ClusterAccess
 from ..leases.registry import registry_name
 from ..mesh.binding.model import Mesh
 from ..mesh.facts.cluster import ObserveFailure

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..base.json_fields import items, text
 from ..ca.methods import CRON_JOB
 from ..findings.finding import Finding, Severity, ordered
-from ..kube.client import ClusterAccess
+from ..kubeconfig.access import ClusterAccess
 from ..mesh.facts.cluster import ClusterFacts
 from ..mesh.ownership.marks import OWNER_LABEL
 from ..observe import Observation

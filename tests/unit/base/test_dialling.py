@@ -31,7 +31,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.diall
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, CredentialsInvalid, Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd import client as etcd_client
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdAccess, EtcdError, EtcdReader, ReadFailure
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, Timeouts, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from mesh_operator.credentials.tenant_addresses import NETWORKS
 from tests.testing.etcd_server import grpc, played_etcd
 from tests.testing.hostile_server import HostileServer

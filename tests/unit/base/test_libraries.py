@@ -39,7 +39,8 @@ USE = """
 from datetime import UTC, datetime
 from {plugins}.module_utils.mesh.x509.certificates import Issuer, parse
 from {plugins}.module_utils.base.errors import MeshError
-from {plugins}.module_utils.kube.client import ClusterAccess, open_cluster
+from {plugins}.module_utils.kube.client import open_cluster
+from {plugins}.module_utils.kubeconfig.access import ClusterAccess
 from {plugins}.module_utils.observe import observe
 access = ClusterAccess(host="c1", kubeconfig={{"clusters": []}}, context=None)
 for use in (lambda: open_cluster(access), lambda: observe([access]), lambda: parse(b"x"), lambda: Issuer(b"x", b"y")):

@@ -23,7 +23,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import NotYaml, compose_yaml, load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.signing import issue_again, new_authority
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdError, EtcdReader
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, Timeouts, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import certificates as x509
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509.certificates import CertificateProblem, Issuer
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.tls_probe import TlsTarget, probe

@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import apply_plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.roll import Request
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.lock import Terms
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, ReaderFacts

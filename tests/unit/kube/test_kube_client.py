@@ -24,7 +24,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
     Unreachable,
     WriteConflict,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, Timeouts, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from tests.testing.log_records import log_records
 from tests.testing.rows import in_one_test
 from tests.testing.scripted_server import CANARY, Answer, Asked, ScriptedServer

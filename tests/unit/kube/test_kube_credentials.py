@@ -24,8 +24,9 @@ import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, CredentialsInvalid, Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import credentials as kube_credentials
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import open_cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import Credentials, load_credentials
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from tests.testing.log_records import log_records
 from tests.testing.made_certificates import NOW, Made, make
 from tests.testing.rows import in_one_test

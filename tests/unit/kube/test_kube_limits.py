@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, ServerRefused, Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client as kube_client
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, Timeouts, open_cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.errors import AnswerTooLong
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from tests.testing.hostile_server import HostileServer, upgrade
 from tests.testing.scripted_server import CANARY, Answer, Asked, ScriptedServer
 from tests.testing.waiting import PATIENT

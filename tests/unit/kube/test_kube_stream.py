@@ -13,7 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden, ServerRefused, Unreachable
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from tests.testing.scripted_server import CANARY, Answer, ScriptedServer
 
 OK = b'\x03{"status":"Success"}'

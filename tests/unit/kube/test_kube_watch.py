@@ -24,8 +24,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
     Unreachable,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import client
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess, Timeouts, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, Timeouts, open_cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.errors import AnswerTooLong
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from tests.lab.patience import scaled
 from tests.testing.scripted_server import CANARY, kubeconfig
 from tests.testing.waiting import PATIENT

@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import open_cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from tests.testing.generated_kubeconfigs import Surroundings, Wanted, kubeconfigs, write
 from tests.testing.kubeconfig_reading import Meant, Refused, read
 from tests.testing.properties import examples

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput, Unreachable
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import as_data
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import REQUESTS_AT_ONCE, Observation, _send, observe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble import assemble

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.assemble import assemble
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.certificates import ca_secret_facts, tls_secret_facts

@@ -17,7 +17,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import ApplyResult
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Forbidden
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.tally import Tally, no_progress
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, ObserveFailure, ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation

@@ -18,7 +18,8 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import apply as engine_apply
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import ApplyResult
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, Forbidden, ServerRefused, Unreachable
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, ObserveFailure, ReaderFacts

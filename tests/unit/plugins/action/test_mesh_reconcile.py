@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply import apply as engine_apply
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import ApplyResult
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Forbidden, ServerRefused
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import Ports

@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import ClusterAccess, open_cluster
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import open_cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play, accesses
 from tests.testing.rows import in_one_test
 from tests.testing.scripted_server import Answer, ScriptedServer
