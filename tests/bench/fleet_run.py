@@ -24,13 +24,15 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.sche
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.facts import TenantFacts, binding_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import FleetRequest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import karmada_namespace
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.observe import observe_tenant
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.parse import parse_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.plan import plan_fleet
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.reads import REQUESTS_AT_ONCE, tenant_facts, tenant_reads
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.status import workload_status
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.writes import item_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, open_cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.answers import read_answers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Step
 from tests.bench.engine_run import READS, Phases
 from tests.testing.waiting import equals, wait_for
@@ -46,7 +48,9 @@ def check(karmada: Cluster, request: FleetRequest) -> dict[str, Any]:
     """What one round of a run costs when nothing is to be written: seconds by phase, requests, and the size of what it reports."""
     phases = Phases()
     with phases.measured("observe"):
-        facts = observe_tenant(karmada, request.tenant, datetime.now(UTC))
+        opened = Observation(clusters={HOST: karmada})
+        found = read_answers(opened, HOST, tenant_reads(request.tenant), parallel=REQUESTS_AT_ONCE)
+        facts = tenant_facts(request.tenant, found, HOST, karmada.server_time() or datetime.now(UTC))
     with phases.measured("plan"):
         planned = plan_fleet(request, facts, HOST)
     with phases.measured("status"):

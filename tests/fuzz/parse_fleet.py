@@ -23,22 +23,36 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.mode
     RolloutRules,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, member_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.observe import observe_tenant
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.plan import plan_fleet
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.reads import tenant_facts, tenant_reads
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.rollout_state import PREPARING, state_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.status import workload_status
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.streams import decoded_json
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.endpoint import Endpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.decide import Rules, decide_join, decide_leave, plan_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.facts import Facts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.models import MemberRequest
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.observe import read_karmada, read_plane, read_side
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.facts import ClusterSide, Facts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.models import Member, MemberRequest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.parse import parse_members
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.reads import (
+    ALL_CLUSTERS,
+    karmada_facts,
+    karmada_reads,
+    namespaces_of,
+    plane_clusters,
+    plane_read,
+    served_clusters,
+    side_of,
+    side_reads,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.status import member_status, metrics
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.answers import read_answers
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.namespaces import read_namespaces
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_diff import diff_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.member_diff import diff_members
 from tests.fuzz.parse_objects import NotAnObject
 from tests.fuzz.parser import Form, Parser
+from tests.testing.connecting import opened
 from tests.testing.crd_schema import misfits, schemas
 
 TENANT: Final = Tenant("shop", "default")
@@ -102,8 +116,8 @@ def fleet_request() -> FleetRequest:
 def karmada_objects(data: bytes) -> object:
     """Take the input for what Karmada holds of a tenant, and plan and report its workloads."""
     request = fleet_request()
-    client: Any = _Answers("karmada", _object(data))
-    facts = observe_tenant(client, TENANT, NOW)
+    karmada = opened(karmada=_Answers("karmada", _object(data)))
+    facts = tenant_facts(TENANT, read_answers(karmada, "karmada", tenant_reads(TENANT)), "karmada", NOW)
     planned = plan_fleet(request, facts, "karmada")
     statuses = [workload_status(request, facts, decision) for decision in planned.decisions.values()]
     diff_fleet(planned.plan, facts)
@@ -127,15 +141,24 @@ def member_request() -> MemberRequest:
     return parse_members(given, ("karmada", "plane", "c1", "c2"))
 
 
+def member_side(every: Observation, member: Member, *, contents: bool) -> ClusterSide:
+    """Return what a cluster itself holds, as a run reads it."""
+    found = read_answers(every, member.host, side_reads(member, contents=contents))
+    inside = read_namespaces(every, member.host, namespaces_of(member)) if contents else {}
+    return side_of(member, found, inside, endpoint=every.clusters[member.host].endpoint, networks=())
+
+
 def member_objects(data: bytes) -> object:
     """Take the input for what Karmada, a management plane and two clusters hold, and decide who joins and who leaves."""
     request, rules, answers = member_request(), Rules(), _object(data)
-    clients: dict[str, Any] = {host: _Answers(host, answers.get(host)) for host in ("karmada", "plane", "c1", "c2")}
-    planes = read_plane(clients["plane"], request)
+    every = opened(**{host: _Answers(host, answers.get(host)) for host in ("karmada", "plane", "c1", "c2")})
+    planes = plane_clusters(read_answers(every, "plane", {"": plane_read(request)})[""], "plane")
+    clusters = served_clusters(read_answers(every, "karmada", {"": ALL_CLUSTERS})[""], "karmada")
     found: list[object] = []
     for leaving in (False, True):
-        sides = {member.name: read_side(clients[member.host], member, (), contents=leaving) for member in request.members}
-        facts = Facts(karmada=read_karmada(clients["karmada"], request, leaving), planes=planes, sides=sides)
+        karmada = karmada_facts(request, clusters, read_answers(every, "karmada", karmada_reads(request, leaving=leaving)))
+        sides = {member.name: member_side(every, member, contents=leaving) for member in request.members}
+        facts = Facts(karmada=karmada, planes=planes, sides=sides)
         decisions = [(decide_leave if leaving else decide_join)(request, facts, member, rules, NOW) for member in request.members]
         plan = plan_of(decisions, facts)
         diff_members(plan, request, facts)

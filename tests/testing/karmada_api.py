@@ -10,18 +10,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import Fleet, FleetCluster, FleetRequest, FleetWorkload
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, member_name
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.errors import Request
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet import FleetRun, run_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import FleetOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import Outcome
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import real_ports
+from tests.testing.connecting import connecting
 from tests.testing.karmada_model import KarmadaModel, Object, Refused
 
 KARMADA: Final = "karmada"  # inventory name
@@ -140,7 +140,13 @@ class ModelFleet:
             self.model.wait(seconds)
             self.model.settle()
 
-        ports = replace(real_ports(), now=lambda: self.model.now, clock=lambda: self.model.now.timestamp(), sleep=sleep)
+        ports = replace(
+            real_ports(),
+            connect=connecting(lambda access: client),
+            now=lambda: self.model.now,
+            clock=lambda: self.model.now.timestamp(),
+            sleep=sleep,
+        )
         run = FleetRun(
             request=self.request(workloads),
             karmada=KARMADA,
@@ -149,7 +155,6 @@ class ModelFleet:
             ports=ports,
             now=self.model.now,
             check_mode=check_mode,
-            connect=lambda access: cast(Cluster, client),
             **more,
         )
         return ModelRun(run_fleet(run), dict(client.requests), tuple(pauses))

@@ -21,6 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.o
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import Ports, real_ports
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.shown import Shown
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan
+from tests.testing.connecting import connecting
 from tests.testing.karmada_model import KarmadaModel, Refused
 
 HOST = "karmada"
@@ -73,7 +74,6 @@ class FleetWorld:
         request = parse_fleet({"karmada": HOST, **variable}, self.hosts).request
         if chosen.state == "absent":
             request = replace(request, workloads={}, refused=())
-        connect: Any = lambda access: KarmadaClient(self.model, plain=self.plain)  # noqa: E731 a lambda that has a type
         return run_fleet(
             FleetRun(
                 request=request,
@@ -84,13 +84,13 @@ class FleetWorld:
                 now=self.model.now,
                 check_mode=check,
                 diff=True,
-                connect=connect,
             )
         )
 
     def _ports(self) -> Ports:
         return replace(
             real_ports(self.shown.append),
+            connect=connecting(lambda access: KarmadaClient(self.model, plain=self.plain)),
             apply=self._apply,
             now=lambda: self.model.now,
             clock=lambda: self.model.now.timestamp(),

@@ -49,13 +49,13 @@ ALLOWED: Final[dict[str, str]] = {
     "reach": "base findings items mesh plan policies services",
     "rbac": "base findings leases mesh plan",
     "upgrade": "base findings items mesh plan policies reach services",
-    "fleet": "base findings items kube mesh plan",
-    "members": "base findings fleet kube kubeconfig mesh plan",
+    "fleet": "base findings items mesh observe plan",
+    "members": "base findings fleet kubeconfig mesh observe plan",
     "reconcile": "base exposure findings items leases mesh observe plan policies probe services",
     "rehearse": "base exposure items leases mesh services",
     "report": "base checks findings mesh",
     "gather": "base leases mesh",
-    "pipeline": "adopt apply base ca checks envelope etcd evidence findings fleet gather identity items kube kubeconfig leases links lock"
+    "pipeline": "adopt apply base ca checks envelope etcd evidence findings fleet gather identity items kubeconfig leases links lock"
     " members mesh observe plan probe rbac reach reconcile rehearse report services status",
 }
 """Package of module_utils -> packages that it may import, from the ground up. A package imports only those that stand above it here."""

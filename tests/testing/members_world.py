@@ -25,6 +25,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.m
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import MembersOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import Outcome
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import Ports, real_ports
+from tests.testing.connecting import connecting
 
 NOW: Final = datetime(2026, 11, 24, 8, 0, tzinfo=UTC)
 TOKEN: Final = "secret-token-of"
@@ -197,16 +198,14 @@ class World:
         ports = Ports(
             **{
                 **vars(real_ports()),
+                "connect": connecting(self._connect),
                 "apply": apply_plan,
                 "now": lambda: self.now,
                 "clock": self._tick,
                 "sleep": lambda _: None,
             }
         )
-        connect: Any = self._connect
-        return run_members(
-            MembersRun(request=request, options=chosen, who=self, ports=ports, now=self.now, check_mode=check, diff=True, connect=connect)
-        )
+        return run_members(MembersRun(request=request, options=chosen, who=self, ports=ports, now=self.now, check_mode=check, diff=True))
 
     def _tick(self) -> float:
         self.clock += 1

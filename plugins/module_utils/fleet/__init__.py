@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workloads on many clusters by Karmada: translation, placement, revisions, rollouts and status. All is pure but observe.py.
 
-May import: base, findings, items, kube, mesh, plan.
+May import: base, findings, items, mesh, observe, plan.
 """

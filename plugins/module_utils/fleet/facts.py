@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What Karmada's API holds for one tenant, as facts. Pure; fleet/observe.py reads them.
+"""What Karmada's API holds for one tenant, as facts. Pure; fleet/reads.py makes them of answers.
 
 What an API answers may be half there: every field that is missing or of another form is a default, never an error.
 """

@@ -4,5 +4,5 @@
 
 Pure, but for the reading in ``observe`` and ``contents`` and the requests of ``tokens``.
 
-May import: base, findings, fleet, kube, kubeconfig, mesh, plan.
+May import: base, findings, fleet, kubeconfig, mesh, observe, plan.
 """

@@ -1,33 +1,22 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What is in a namespace of a member: everything that its API server stores, by discovery.
+"""What is in a namespace of a member, and who it is of. Pure.
 
 A namespace is deleted only if nothing but this project's objects is in it, so what cannot be listed counts as something.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from ..base.errors import Forbidden, ServerRefused
-from ..base.json_fields import annotations_of, items, labels_of, mapping, text, texts
-from ..kube.client import Cluster
+from ..base.json_fields import annotations_of, items, labels_of, text, texts
+from ..observe.namespaces import NamespaceContents
 from .names import CORE, MANAGED_LABEL
-
-_NOT_STORED: Final = ("metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io")
-"""Groups whose objects are made of others at each request."""
 
 _PASSING: Final = ("events", "leases")  # of controllers; they say nothing about what a user keeps
 _DEFAULTS: Final = (("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt"))
-
-
-class Kind(NamedTuple):
-    """Resource type with a namespace: path of its group and version, and its name in paths."""
-
-    root: str
-    plural: str
 
 
 class Found(NamedTuple):
@@ -73,38 +62,15 @@ class Contents:
     foreign: tuple[str, ...] = ()
 
 
-def read_contents(cluster: Cluster, namespace: str, kinds: Iterable[Kind], own: Iterable[tuple[str, str]] = ()) -> Contents | None:
-    """Return what is in a namespace; None if there is no such namespace.
+def judge(found: NamespaceContents | None, own: Iterable[tuple[str, str]] = ()) -> Contents | None:
+    """Return what counts among the objects of a namespace; None if there is no such namespace.
 
-    :param kinds: from ``namespaced_kinds``.
     :param own: further objects that do not count, as (plural, name).
-    :raises ClusterError: when the cluster does not answer.
     """
-    found = cluster.get(f"{CORE}/{namespace}")
     if found is None:
         return None
-    listed: list[tuple[Kind, Mapping[str, Any]]] = []
-    unread: list[str] = []
-    for kind in kinds:
-        try:
-            listed += [(kind, entry) for entry in cluster.list(f"{kind.root}/namespaces/{namespace}/{kind.plural}", metadata_only=True)]
-        except (Forbidden, ServerRefused):
-            unread.append(f"{kind.plural} (not readable)")
-    return judge(found, listed, unread, own)
-
-
-def judge(
-    namespace: Mapping[str, Any],
-    listed: Iterable[tuple[Kind, Mapping[str, Any]]],
-    unread: Iterable[str],
-    own: Iterable[tuple[str, str]] = (),
-) -> Contents:
-    """Return what counts among the objects of a namespace.
-
-    :param listed: objects with their resource types.
-    :param unread: resource types that cannot be listed, in words.
-    """
-    every = list(listed)
+    namespace, every = found.namespace, found.listed
+    unread = [f"{kind.plural} (not readable)" for kind in found.unread]
     uids = {text(entry, "metadata", "uid") for kind, entry in every}
     passed = {*_DEFAULTS, *own}
     name_of_namespace = text(namespace, "metadata", "name")
@@ -133,25 +99,3 @@ def _follows(entry: Mapping[str, Any], uids: set[str]) -> bool:
     if any(text(owner, "uid") in uids for owner in items(entry, "metadata", "ownerReferences")):
         return True
     return annotations_of(entry).get("kubernetes.io/service-account.name") == "default"
-
-
-def namespaced_kinds(cluster: Cluster) -> tuple[Kind, ...]:
-    """Return every resource type of the API server that has a namespace and can be listed, each in its preferred version.
-
-    :raises ClusterError: when the cluster does not answer.
-    """
-    roots = ["/api/v1", *(f"/apis/{version}" for version in _versions(cluster.get("/apis") or {}))]
-    return tuple(kind for root in roots for kind in _kinds(root, cluster.get(root) or {}))
-
-
-def _versions(groups: Mapping[str, Any]) -> Iterator[str]:
-    for group in items(groups, "groups"):
-        if text(group, "name") not in _NOT_STORED:
-            yield text(mapping(group, "preferredVersion"), "groupVersion")
-
-
-def _kinds(root: str, listed: Mapping[str, Any]) -> Iterator[Kind]:
-    for entry in items(listed, "resources"):
-        name = text(entry, "name")
-        if entry.get("namespaced") is True and "/" not in name and "list" in texts(entry, "verbs"):
-            yield Kind(root, name)

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What Karmada, the management plane and the clusters themselves hold of the members, as read by observe.py. Pure."""
+"""What Karmada, the management plane and the clusters themselves hold of the members, as reads.py finds it in answers. Pure."""
 
 from __future__ import annotations
 

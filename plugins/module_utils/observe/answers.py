@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from ..base.errors import ClusterError, Forbidden, ServerRefused
-from ..kube.client import Cluster
+from ..kube.client import Cluster, open_cluster
+from ..kubeconfig.access import ClusterAccess
 from . import Observation
 from .reads import Read
 
@@ -37,6 +38,14 @@ def read_answers(opened: Observation, host: str, reads: Mapping[Name, Read], *, 
         return {name: _answer(cluster, read) for name, read in reads.items()}
     with ThreadPoolExecutor(parallel) as pool:
         return dict(zip(reads, pool.map(lambda read: _answer(cluster, read), reads.values()), strict=True))
+
+
+def connect(opened: Observation, access: ClusterAccess) -> None:
+    """Open a cluster, which is then one of ``opened``. It is not contacted yet.
+
+    :raises ClusterError: when its kubeconfig cannot be used.
+    """
+    opened.clusters[access.host] = open_cluster(access)
 
 
 def _answer(cluster: Cluster, read: Read) -> Any:

@@ -8,7 +8,7 @@ by the next one. Each round of a run makes at most one transition per workload.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
@@ -22,16 +22,14 @@ from ..fleet.facts import TenantFacts
 from ..fleet.group_status import fleet_statuses, policy_statuses
 from ..fleet.models import FleetRequest
 from ..fleet.names import karmada_namespace
-from ..fleet.observe import observe_tenant
 from ..fleet.plan import Decision, FleetPlan, plan_fleet
+from ..fleet.reads import REQUESTS_AT_ONCE, tenant_facts, tenant_reads
 from ..fleet.revisions import revision_name
 from ..fleet.rollout import PAUSED, STALLED, not_carried_out, situation_of
 from ..fleet.rollout_state import NO_OPERATION, RolloutState
 from ..fleet.status import AVAILABLE, DEGRADED, WorkloadStatus, refused_status, total_phase, workload_status
 from ..fleet.staying import is_any_staying, may_go, staying_findings, tenants_own
 from ..fleet.writes import item_of, service_name
-from ..kube.client import Cluster, open_cluster
-from ..kubeconfig.access import ClusterAccess
 from ..mesh.binding.fleet_kinds import ERROR, PENDING, PROGRESSING, FleetKind
 from ..observe import Observation
 from .fleet_diff import diff_fleet
@@ -69,7 +67,6 @@ class FleetRun:
     diff: bool = False
     previous: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     known_revisions: Collection[str] | None = None
-    connect: Callable[[ClusterAccess], Cluster] = open_cluster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +92,9 @@ def run_fleet(run: FleetRun) -> Outcome:
     :raises InvalidInput: when the host has no usable variables, or another plan was approved; nothing was written.
     :raises Interrupted: when an error ended the run.
     """
-    access = run.who.access((run.karmada,))[0]
-    with Observation(clusters={run.karmada: run.connect(access)}) as opened, Recorder(Outcome(clusters=(run.karmada,))) as recorder:
+    opened = Observation()
+    run.ports.connect(opened, run.who.access((run.karmada,))[0])
+    with opened, Recorder(Outcome(clusters=(run.karmada,))) as recorder:
         try:
             first = _round(run, opened)
             _announce(run, first, recorder)
@@ -115,7 +113,9 @@ def read_fleet(run: FleetRun) -> Outcome:
 
 
 def _round(run: FleetRun, opened: Observation, failures: Mapping[str, ClusterError] | None = None) -> Round:
-    facts = observe_tenant(opened.clusters[run.karmada], run.request.tenant, run.ports.now())
+    tenant, ports = run.request.tenant, run.ports
+    found = ports.read(opened, run.karmada, tenant_reads(tenant), parallel=REQUESTS_AT_ONCE)
+    facts = tenant_facts(tenant, found, run.karmada, opened.clusters[run.karmada].server_time() or ports.now())
     planned = plan_fleet(run.request, facts, run.karmada)
     statuses = {entry.name: refused_status(entry) for entry in run.request.refused if entry.kind == FleetKind.WORKLOAD}
     for name, decision in planned.decisions.items():

@@ -20,10 +20,9 @@ from ..base.json_fields import text
 from ..base.tables import count
 from ..findings.finding import Finding, ordered
 from ..findings.wording import listed
-from ..kube.client import Cluster, open_cluster
 from ..kubeconfig.access import ClusterAccess
 from ..members.decide import Decision, Rules, decide_join, decide_leave, plan_of, provisioned
-from ..members.facts import ClusterSide, Facts, PreservedWork
+from ..members.facts import ClusterSide, Facts, KarmadaFacts, PreservedWork
 from ..members.fill import filled, tokens_of
 from ..members.join import ACCOUNT_UIDS, CLUSTER_UID, TOKENS_END, WAVE_CLUSTER, WAVE_TOKENS
 from ..members.judge import held_finding, plane_held_finding, ready_finding, staying_finding
@@ -31,14 +30,30 @@ from ..members.leave import WAVE_NAMESPACE, WAVE_NOTE, WAVE_TOMBSTONE, WAVE_WORK
 from ..members.management import WAVE_MAKE, found_plane, left_in_plane, provisioning_of
 from ..members.models import Member, MemberRequest, TokenRules
 from ..members.names import ACCOUNTS, CLUSTERS, IMPERSONATOR, MANAGER, account_of, is_made_for
-from ..members.observe import preserved_works, read_karmada, read_plane, read_side, still_there
+from ..members.reads import (
+    ALL_CLUSTERS,
+    awaited_reads,
+    get,
+    karmada_facts,
+    karmada_reads,
+    namespaces_of,
+    plane_clusters,
+    plane_read,
+    preserved_works,
+    served_clusters,
+    side_of,
+    side_reads,
+    still_there,
+    works_read,
+)
 from ..members.status import member_status, metrics, readiness
-from ..members.tokens import request_token
 from ..mesh.binding.fleet_kinds import FleetKind
 from ..observe import Observation
+from ..observe.reads import Read
 from ..plan.steps import Plan, Step
 from .links import requests
 from .member_diff import diff_members
+from .member_ports import REAL_MEMBER_PORTS, MemberPorts
 from .options import MembersOptions
 from .outcome import Outcome, Recorder, finding_of
 from .participants import Participants
@@ -60,11 +75,19 @@ class MembersRun:
     now: datetime
     check_mode: bool = False
     diff: bool = False
-    connect: Callable[[ClusterAccess], Cluster] = open_cluster
+    reach: MemberPorts = REAL_MEMBER_PORTS
     open: Observation = field(default_factory=Observation)
     networks: dict[str, tuple[str, ...]] = field(default_factory=dict)  # cilium_mesh_endpoint_networks of each host
     failed: dict[str, ClusterError] = field(default_factory=dict)  # by name of the cluster: why no more is written for it
     steps: list[Step] = field(default_factory=list)  # of all plans that were shown
+
+    def read(self, host: str, reads: Mapping[str, Read]) -> dict[str, Any]:
+        """Return the answers of an open cluster."""
+        return self.ports.read(self.open, host, reads)
+
+    def get(self, host: str, path: str) -> Any:
+        """Return one object; None if it does not exist."""
+        return self.read(host, get(path))[path]
 
     @property
     def leaving(self) -> bool:
@@ -91,7 +114,7 @@ def run_members(run: MembersRun) -> Outcome:
     run.networks = {host: access.endpoint_networks for host, access in accesses.items()}
     with run.open, Recorder(Outcome(clusters=tuple(member.host for member in request.members))) as recorder:
         for host in hosts[: 2 if request.management else 1]:  # without these nothing can be done
-            run.open.clusters[host] = run.connect(accesses[host])
+            run.ports.connect(run.open, accesses[host])
         try:
             facts = _read(run, accesses)
             decisions = _decide(run, facts)
@@ -113,10 +136,8 @@ def _read(run: MembersRun, accesses: Mapping[str, ClusterAccess], only: Iterable
     :param only: names of clusters to contact; None for all.
     :param before: facts of the others.
     """
-    request, clusters = run.request, run.open.clusters
-    karmada = read_karmada(clusters[request.karmada], request, run.leaving)
-    planes = read_plane(clusters[request.management], request) if request.management else {}
-    facts = Facts(karmada=karmada, planes=planes)
+    request = run.request
+    facts = Facts(karmada=_karmada(run, leaving=run.leaving), planes=_planes(run) if request.management else {})
     wanted = [member for member in request.members if (only is None or member.name in only) and _is_there(run, facts, member)]
     sides = dict(before.sides) if before is not None else {}
     silent = dict(before.silent) if before is not None else {}
@@ -132,15 +153,29 @@ def _read(run: MembersRun, accesses: Mapping[str, ClusterAccess], only: Iterable
     return replace(facts, sides=sides, silent=silent)
 
 
+def _karmada(run: MembersRun, *, leaving: bool) -> KarmadaFacts:
+    request, host = run.request, run.request.karmada
+    clusters = served_clusters(run.read(host, {"clusters": ALL_CLUSTERS})["clusters"], host)
+    return karmada_facts(request, clusters, run.read(host, karmada_reads(request, leaving=leaving)))
+
+
+def _planes(run: MembersRun) -> Mapping[str, Mapping[str, Any]]:
+    host = run.request.management
+    return plane_clusters(run.read(host, {"clusters": plane_read(run.request)})["clusters"], host)
+
+
 def _is_there(run: MembersRun, facts: Facts, member: Member) -> bool:
     return run.leaving or provisioned(run.request, facts, member).ready
 
 
 def _look(run: MembersRun, access: ClusterAccess, member: Member, facts: Facts) -> ClusterSide:
-    if access.host not in run.open.clusters:
-        run.open.clusters[access.host] = run.connect(access)
+    host, opened = access.host, run.open
+    if host not in opened.clusters:
+        run.ports.connect(opened, access)
     deep = run.leaving or member.member in facts.karmada.tombstones
-    return read_side(run.open.clusters[access.host], member, run.networks[access.host], contents=deep)
+    found = run.read(host, side_reads(member, contents=deep))
+    contents = run.reach.read_namespaces(opened, host, namespaces_of(member)) if deep else {}
+    return side_of(member, found, contents, endpoint=opened.clusters[host].endpoint, networks=run.networks[host])
 
 
 def _decide(run: MembersRun, facts: Facts) -> list[Decision]:
@@ -201,7 +236,7 @@ def _provision(
     names = {decision.member.name for decision in waiting} - set(run.failed)
 
     def late() -> bool:
-        planes = read_plane(run.open.clusters[run.request.management], run.request)
+        planes = _planes(run)
         members = [member for member in run.request.members if member.name in names]
         return not all(provisioning_of(found_plane(planes, member)).ready for member in members)
 
@@ -223,16 +258,14 @@ def _join(
         _write_wave(run, steps, recorder)
     written = {d.member.name for d in decisions if any(step.wave in (WAVE_CLUSTER, WAVE_TOKENS) for step in d.steps)} - set(run.failed)
     members = [member for member in run.request.members if member.name in written]
-    karmada = run.open.clusters[run.request.karmada]
 
     def late() -> bool:
-        return not all(readiness(karmada.get(f"{CLUSTERS}/{member.member}"))[0] for member in members)
+        return not all(readiness(_cluster(run, member))[0] for member in members)
 
     if members and run.options.wait:
         _wait(run, late)
     if recorder.outcome.changed:
-        clusters = read_karmada(karmada, run.request, leaving=False)
-        facts = replace(facts, karmada=clusters)
+        facts = replace(facts, karmada=_karmada(run, leaving=False))
     return facts, [replace(decision, steps=()) for decision in decisions]
 
 
@@ -243,11 +276,10 @@ def _issue(run: MembersRun, steps: Iterable[Step], values: dict[str, dict[str, s
         own = [step for step in steps if step.item == member.item]
         if not own or member.name in run.failed:
             continue
-        cluster = run.open.clusters[member.host]
         try:
-            issued = {wanted: request_token(cluster, wanted) for wanted in tokens_of(own)}
-            accounts = [cluster.get(f"{ACCOUNTS}/{account}") or {} for account in (account_of(member), IMPERSONATOR)]
-            there = run.open.clusters[run.request.karmada].get(f"{CLUSTERS}/{member.member}") or {}
+            issued = {wanted: run.reach.issue_token(run.open, wanted, MANAGER) for wanted in tokens_of(own)}
+            accounts = [run.get(member.host, f"{ACCOUNTS}/{account}") or {} for account in (account_of(member), IMPERSONATOR)]
+            there = _cluster(run, member) or {}
         except ClusterError as error:
             run.failed[member.name] = error
             continue
@@ -258,6 +290,11 @@ def _issue(run: MembersRun, steps: Iterable[Step], values: dict[str, dict[str, s
             ACCOUNT_UIDS: " ".join(text(account, "metadata", "uid") for account in accounts),
             CLUSTER_UID: text(there, "metadata", "uid"),
         }
+
+
+def _cluster(run: MembersRun, member: Member) -> Any:
+    """Return the Cluster of a member in Karmada; None if there is none."""
+    return run.get(run.request.karmada, f"{CLUSTERS}/{member.member}")
 
 
 # --- leaving -----------------------------------------------------------------------------------------------------------------------------
@@ -274,18 +311,18 @@ def _leave(
     for steps in _by_wave(decisions, lambda wave: wave < WAVE_WORKS).values():
         _write_wave(run, steps, recorder)
     going = [d.member for d in decisions if not d.refused and not d.waits and d.member.name not in run.failed]
-    karmada = run.open.clusters[run.request.karmada]
 
     def late() -> bool:
-        stay = [member for member in going if karmada.get(f"{CLUSTERS}/{member.member}") is not None]
+        stay = [member for member in going if _cluster(run, member) is not None]
         for member in stay:
             if member.name in run.options.abandon:
-                _release(run, member, preserved_works(karmada, member.member), recorder)
+                works = run.read(run.request.karmada, {"works": works_read(member)})["works"]
+                _release(run, member, preserved_works(works), recorder)
         return bool(stay)
 
     if going and run.options.wait:
         _wait(run, late, ends)
-    gone = {member.name for member in going if karmada.get(f"{CLUSTERS}/{member.member}") is None}
+    gone = {member.name for member in going if _cluster(run, member) is None}
     facts = _read(run, accesses, only=gone, before=facts)
     rest = [decision for decision in _decide(run, facts) if decision.member.name in gone]
     for steps in _by_wave(rest, lambda wave: WAVE_NAMESPACE <= wave < WAVE_TOMBSTONE).values():
@@ -309,7 +346,7 @@ def _wait_for_members(run: MembersRun, decisions: Iterable[Decision], ends: floa
     def late() -> bool:
         for name, (member, left) in list(waiting.items()):
             try:
-                waiting[name] = member, still_there(run.open.clusters[member.host], member, left)
+                waiting[name] = member, still_there(left, run.read(member.host, awaited_reads(member, left)))
             except ClusterError:
                 if name not in run.options.abandon:
                     continue
@@ -335,7 +372,7 @@ def _finish(run: MembersRun, clean: list[Decision], facts: Facts, recorder: Reco
     members = [decision.member for decision in clean if decision.plane and not decision.waits and decision.member.name not in run.failed]
 
     def late() -> bool:
-        planes = read_plane(run.open.clusters[run.request.management], run.request)
+        planes = _planes(run)
         return any(left_in_plane(found_plane(planes, member), member, run.request) is not None for member in members)
 
     if members and run.options.wait:

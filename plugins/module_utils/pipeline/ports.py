@@ -12,12 +12,13 @@ from ..base.clocks import Clocks, real_clocks
 from ..base.sealed import SecretStore
 from ..etcd.heartbeat import ControllerProof
 from ..etcd.peer_records import PeerRecords
+from ..kubeconfig.access import ClusterAccess
 from ..lock.lock import Lock, MeshLock
 from ..mesh.binding.model import Mesh
 from ..mesh.facts.cluster import ClusterFacts, ProbeResult, ReaderFacts
 from ..mesh.link_decisions import Move
 from ..observe import Observation, observe
-from ..observe.answers import ReadAnswers, read_answers
+from ..observe.answers import ReadAnswers, connect, read_answers
 from ..observe.heartbeats import Link
 from ..observe.own_names import OwnName, read_own_names
 from ..observe.tls_probe import probe_endpoints, unproven_moves
@@ -34,6 +35,7 @@ UnprovenMoves = Callable[[Mapping[str, Move], Mapping[str, ClusterFacts], Secret
 class Ports(Clocks):
     """The functions through which a run reaches clusters, clocks and people."""
 
+    connect: Callable[[Observation, ClusterAccess], None]  # as observe.answers.connect; the caller closes the connections
     observe: Callable[..., Observation]  # as observe.observe; the caller closes the connections
     apply: Callable[..., ApplyResult]  # as apply.apply_plan
     lock: Callable[..., Lock]  # as lock.MeshLock
@@ -52,6 +54,7 @@ class Ports(Clocks):
 def real_ports(show: Callable[[Shown], None] = lambda shown: None) -> Ports:
     """Return ports to real clusters and clocks. By default nothing is shown."""
     return Ports(
+        connect=connect,
         observe=observe,
         apply=apply_plan,
         lock=MeshLock,

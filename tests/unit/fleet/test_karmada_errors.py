@@ -40,6 +40,7 @@ from mesh_operator.source.stored import Stored
 from mesh_operator.statuses.heads import head_of_fleet
 from mesh_operator.statuses.item_statuses import statuses_of_items
 from tests.testing.answer_in_parts import in_parts
+from tests.testing.connecting import connecting
 from tests.testing.gate import left_to_the_deep_run
 from tests.testing.karmada_client import FleetWorld, KarmadaClient
 from tests.testing.karmada_model import KarmadaModel, Refused
@@ -95,13 +96,9 @@ def run(failing: Failing) -> dict[str, Any]:
     world = FleetWorld(failing.model, hosts=(KARMADA,))
     request = parse_fleet({**WISH, "workloads": []}, (KARMADA,)).request
     options = FleetOptions(wait=False)
-    ports = world._ports()
+    ports = replace(world._ports(), connect=connecting(failing.connect))
     try:
-        outcome = run_fleet(
-            FleetRun(
-                request=request, karmada=KARMADA, options=options, who=world, ports=ports, now=failing.model.now, connect=failing.connect
-            )
-        )
+        outcome = run_fleet(FleetRun(request=request, karmada=KARMADA, options=options, who=world, ports=ports, now=failing.model.now))
     except Interrupted as stopped:
         assert isinstance(stopped.error, ClusterError)
         found = {"code": stopped.error.code, "severity": "blocking", "cluster": stopped.error.cluster, "summary": stopped.error.message}
@@ -204,9 +201,8 @@ class FailingWrites:
                 karmada=KARMADA,
                 options=FleetOptions(wait=wait, wait_timeout=90, parallel=1),
                 who=world,
-                ports=replace(world._ports(), apply=apply_plan),
+                ports=replace(world._ports(), connect=connecting(self.connect), apply=apply_plan),
                 now=self.model.now,
-                connect=self.connect,
             )
         )
 

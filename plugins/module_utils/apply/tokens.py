@@ -10,9 +10,8 @@ from typing import NamedTuple
 from ..base.errors import ServerRefused
 from ..base.json_fields import parse_time, text
 from ..base.sealed import Sealed
-from ..kube.client import Cluster
+from ..observe import Observation
 from ..plan.steps import MemberToken
-from .names import CORE, MANAGER
 
 
 class Issued(NamedTuple):
@@ -22,16 +21,16 @@ class Issued(NamedTuple):
     ends: datetime
 
 
-def request_token(cluster: Cluster, wanted: MemberToken) -> Issued:
-    """Have a cluster issue a token.
+def issue_token(opened: Observation, wanted: MemberToken, manager: str) -> Issued:
+    """Have a cluster issue a token, which nothing reads back.
 
     :raises ClusterError: when it does not.
     """
     audiences = {"audiences": [wanted.audience]} if wanted.audience else {}
     spec = {"expirationSeconds": wanted.seconds, **audiences}
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-    path = f"{CORE}/{wanted.namespace}/serviceaccounts/{wanted.account}/token"
-    answer = cluster.create(path, body, manager=MANAGER)
+    path = f"/api/v1/namespaces/{wanted.namespace}/serviceaccounts/{wanted.account}/token"
+    answer = opened.clusters[wanted.cluster].create(path, body, manager=manager)
     token, ends = text(answer, "status", "token"), parse_time(text(answer, "status", "expirationTimestamp"))
     if not token or ends is None:
         raise ServerRefused(
