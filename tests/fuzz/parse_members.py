@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import Sealed
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.observe import parse_reader_trust
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdAccess, EtcdError, EtcdReader
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.heartbeat import parse_heartbeat
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.peer_records import (
@@ -37,6 +36,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.li
     parse_metrics,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.node_health import parse_node_health, split_answer
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.rolls import parse_reader_trust
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.troubleshoot import parse_troubleshoot
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import parse_flows
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.job import connection_result
@@ -128,7 +128,7 @@ PARSERS: Final = (
             f"{_ENGINE}/mesh/x509/certificates.py",
             f"{_ENGINE}/mesh/x509/shared_pem.py",
             f"{_ENGINE}/observe/bundle.py",
-            f"{_ENGINE}/ca/observe.py",
+            f"{_ENGINE}/observe/rolls.py",
             f"{_ENGINE}/ca/roll_inputs.py",
             f"{_ENGINE}/ca/roll_observation.py",
         ),

@@ -17,7 +17,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.adopt.helm
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.dialling import Dialler, DialRule, NotDialled
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import SecretStore
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import NotYaml, compose_yaml, load_yaml
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.methods import next_run
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.link_access import link_access
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.exec_plugin import ExecPlugin, PluginFailed
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.chosen import choose
@@ -39,6 +38,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.owner
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.objects import written_peers
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.ca_roll import MARK, has_invalid_mark, roll_of, write_roll
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.issuing import next_run
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.peers import keep_values, peer_secret_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import read_record

@@ -36,7 +36,7 @@ ALLOWED: Final[dict[str, str]] = {
     "items": "findings mesh plan",
     "envelope": "base mesh",
     "checks": "base envelope etcd findings leases links mesh plan",
-    "ca": "base findings kube mesh observe plan status",
+    "ca": "base findings mesh observe plan status",
     "apply": "base ca kube leases mesh observe plan",
     "adopt": "base findings leases links mesh plan",
     "identity": "apply base findings leases links mesh observe plan",

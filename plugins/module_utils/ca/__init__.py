@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trust over time: reports of CA lifetimes, renewal, and the roll of a CA in proven stages.
 
-May import: base, findings, kube, mesh, observe, plan, status.
+May import: base, findings, mesh, observe, plan, status.
 """

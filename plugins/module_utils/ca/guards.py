@@ -12,8 +12,8 @@ from ..findings.wording import finding
 from ..mesh.binding.model import Mesh
 from ..mesh.facts.cluster import ClusterFacts, ObserveFailure
 from ..mesh.trust.ca_roll import MARK, RollStage, has_invalid_mark, keys_secret, roll_of
-from .methods import CA_SECRET, CRON_JOB, Method, leaves_of
-from .observe import job_name
+from ..mesh.trust.issuing import CA_SECRET, CRON_JOB, Method, leaves_of
+from ..mesh.trust.roll_facts import job_name
 from .roll_inputs import RollInputs, StageWait
 
 MARKS_CODE: Final = "CM-CA-03"

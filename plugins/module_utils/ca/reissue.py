@@ -19,9 +19,9 @@ from typing import Any, Final
 
 from ..mesh.facts.cluster import ClusterFacts, TlsSecretFacts
 from ..mesh.trust.ca_roll import Roll
+from ..mesh.trust.issuing import CRON_JOB, Issuing, ManagedCertificate, Method
+from ..mesh.trust.roll_facts import JobFacts, job_name
 from ..plan.steps import NOW, ApiWrite, IssuedAgain, Literal, Recipe, Step
-from .methods import CRON_JOB, Issuing, ManagedCertificate, Method
-from .observe import JobFacts, job_name
 
 WAVE: Final = 10
 SERVED_AT_ONCE: Final = "none: etcd serves a new certificate from the next handshake on"

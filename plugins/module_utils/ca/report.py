@@ -13,8 +13,8 @@ from ..mesh.endpoints.etcd_config import certificate_key
 from ..mesh.facts.cluster import CertificateFacts, ClusterFacts, PeerSecretFacts
 from ..mesh.link_decisions import LinkDecisions
 from ..mesh.trust.ca_roll import roll_of
+from ..mesh.trust.issuing import Issuing, Method
 from ..mesh.trust.link_trust import Trust, anchor
-from .methods import Issuing, Method
 
 _RENEWAL: Final = {
     Method.CERTGEN: "certgen's CronJob issues the certificates again on its schedule",

@@ -27,8 +27,8 @@ from ..findings.finding import Finding
 from ..mesh.facts.cluster import ClusterFacts, TlsSecretFacts
 from ..mesh.ownership.objects import labels_of_new_object
 from ..mesh.trust.ca_roll import MARK, Roll, RollStage, keys_secret, write_roll
+from ..mesh.trust.issuing import CA_SECRET, leaves_of
 from ..plan.steps import NOW, ApiWrite, FromSecret, NewAuthority, Recipe, Step
-from .methods import CA_SECRET, leaves_of
 from .reissue import WAVE, client_steps, server_steps, write_ca
 from .roll_inputs import RollInputs, StageWait, digest_of_text, pod_waits, reader_waits, serials, stale_leaves
 from .signing import COMMON_NAME

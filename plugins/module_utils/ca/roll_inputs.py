@@ -12,10 +12,10 @@ from datetime import datetime
 from ..mesh.binding.model import Mesh
 from ..mesh.facts.cluster import ClusterFacts, TlsSecretFacts
 from ..mesh.trust.ca_roll import Roll, roll_of
+from ..mesh.trust.issuing import leaves_of
+from ..mesh.trust.roll_facts import EtcdPod, Reader, RollFacts
 from ..mesh.x509.certificates import CertificateProblem, load_certificates
 from ..plan.steps import Step
-from .methods import leaves_of
-from .observe import EtcdPod, Reader, RollFacts
 
 
 @dataclass(frozen=True, kw_only=True)

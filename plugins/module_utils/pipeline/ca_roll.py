@@ -16,7 +16,6 @@ from typing import Any, Final
 from ..apply.diff import diff_plan
 from ..base.errors import ClusterError, WriteConflict
 from ..ca.guards import MARKS_CODE, roll_blockers, unanswered_findings, unproven_stage_findings
-from ..ca.observe import observe_rolls
 from ..ca.roll import Request, RollPlan, plan_roll
 from ..ca.roll_inputs import RollInputs, StageWait
 from ..ca.roll_observation import observe_roll_inputs
@@ -34,6 +33,7 @@ from .outcome import Outcome, Recorder, finding_of
 from .run import Run, locked, observation_stands, write
 from .shown import FindingsMade, PlanMade, Sentence, StageReached
 from .trust import measure_trust, without_own_codes
+from .trust_ports import REAL_TRUST_PORTS, TrustPorts
 
 RequestOf = Callable[[Mapping[str, ClusterFacts]], Request]
 
@@ -50,7 +50,7 @@ DOUBTS: Final = 3  # observations in a row that find a mark without its Secret b
 CONFLICTS: Final = 20  # conflicting writes in a row: two controllers at work, or one that reverts the writes
 
 
-def roll_ca(run: Run, options: ConnectOptions, request: RequestOf) -> Outcome:
+def roll_ca(run: Run, options: ConnectOptions, request: RequestOf, reach: TrustPorts = REAL_TRUST_PORTS) -> Outcome:
     """Roll the CA until it reaches the stage that the request names, or is held by a finding.
 
     In check mode: observe once, and plan the stage that the roll is in.
@@ -58,12 +58,12 @@ def roll_ca(run: Run, options: ConnectOptions, request: RequestOf) -> Outcome:
     :param request: returns the request from the facts of the members, by inventory name.
     :raises Interrupted: when an error ended the run.
     """
-    return locked(run, options, "CA roll", lambda locking: _roll(locking, options, request))
+    return locked(run, options, "CA roll", lambda locking: _roll(locking, reach, options, request))
 
 
-def _roll(run: Run, options: ConnectOptions, request: RequestOf) -> Outcome:
+def _roll(run: Run, reach: TrustPorts, options: ConnectOptions, request: RequestOf) -> Outcome:
     with Recorder(Outcome(clusters=run.mesh.clusters)) as recorder:
-        roll = Roll(run, options, request, recorder)
+        roll = Roll(run, options, request, recorder, reach)
         timer = Timer(run.ports.clock)
         try:
             while roll.turn(timer):
@@ -73,7 +73,7 @@ def _roll(run: Run, options: ConnectOptions, request: RequestOf) -> Outcome:
         if roll.plan.ends or roll.plan.stage is None:
             run.ports.show(StageReached(run.mesh.binding.name, roll.plan))
         with run.observe(options.parallel) as after:
-            measure_trust(run, options, after, recorder)
+            measure_trust(run, reach, options, after, recorder)
     return recorder.outcome
 
 
@@ -129,6 +129,7 @@ class Roll:
     options: ConnectOptions
     request: RequestOf
     recorder: Recorder
+    reach: TrustPorts = REAL_TRUST_PORTS
     plan: RollPlan = field(default_factory=lambda: RollPlan(stage=None))
     written: list[Step] = field(default_factory=list)
     diffs: list[Mapping[str, Any]] = field(default_factory=list)
@@ -199,7 +200,7 @@ class Roll:
         if connect is None:
             self._refuse(findings)
             return None
-        rolls = observe_rolls(observation, mesh, now, parallel=self.options.parallel)
+        rolls = self.reach.observe_rolls(observation, mesh, now, parallel=self.options.parallel)
         links = link_states(mesh, ports.read_links(observation, mesh), facts=observation.facts)
         seen = observe_roll_inputs(observation, mesh, rolls, now=now, connect=connect.steps, links=links)
         request = self.request(observation.facts)

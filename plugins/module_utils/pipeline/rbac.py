@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..base.json_fields import items, text
-from ..ca.methods import CRON_JOB
 from ..findings.finding import Finding, Severity, ordered
 from ..kubeconfig.access import ClusterAccess
 from ..mesh.facts.cluster import ClusterFacts
 from ..mesh.ownership.marks import OWNER_LABEL
+from ..mesh.trust.issuing import CRON_JOB
 from ..observe import Observation
 from ..observe.answers import refused
 from ..observe.reads import Read

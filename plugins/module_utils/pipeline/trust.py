@@ -9,12 +9,12 @@ from datetime import timedelta
 
 from ..base.errors import ClusterError
 from ..ca.guards import OTHERS_CODE
-from ..ca.methods import Issuing, read_issuing
 from ..ca.renew import not_renewable, only_renewals
 from ..ca.report import trust_report
 from ..checks.context import CheckContext
 from ..findings.finding import Finding, Severity, ordered
 from ..findings.wording import listed
+from ..mesh.trust.issuing import Issuing
 from ..observe import Observation
 from .connect import NOTHING_WRITTEN, carry_out
 from .judgement import context_of, judge_and_plan
@@ -24,9 +24,10 @@ from .outcome import Outcome, Recorder, failure_findings, finding_of, refusal_se
 from .participants import silence
 from .run import Run, announce, locked, observation_stands
 from .shown import FindingsMade, TrustMeasured
+from .trust_ports import REAL_TRUST_PORTS, TrustPorts
 
 
-def report_trust(run: Run, options: ConnectOptions) -> Outcome:
+def report_trust(run: Run, options: ConnectOptions, reach: TrustPorts = REAL_TRUST_PORTS) -> Outcome:
     """Report the certificates and CAs of the members that answer; the others are findings.
 
     :raises Interrupted: when an error ended the run.
@@ -38,21 +39,21 @@ def report_trust(run: Run, options: ConnectOptions) -> Outcome:
         recorder.note(requests=requests(observation))
         error = "" if observation.facts else "No cluster answers."
         recorder.note(findings=findings, error=error)
-        measure_trust(run, options, observation, recorder)
+        measure_trust(run, reach, options, observation, recorder)
         recorder.note(requests=requests(observation))
         recorder.note(unmet="" if error else silence(run.who, run.mesh, observation.failures, options.max_failures))
     return recorder.outcome
 
 
-def renew(run: Run, options: ConnectOptions) -> Outcome:
+def renew(run: Run, options: ConnectOptions, reach: TrustPorts = REAL_TRUST_PORTS) -> Outcome:
     """Renew the certificates that are due, and report all.
 
     :raises Interrupted: when an error ended the run.
     """
-    return locked(run, options, "renew certificates", lambda locking: _renew(locking, options))
+    return locked(run, options, "renew certificates", lambda locking: _renew(locking, reach, options))
 
 
-def _renew(run: Run, options: ConnectOptions) -> Outcome | None:
+def _renew(run: Run, reach: TrustPorts, options: ConnectOptions) -> Outcome | None:
     """Observe, plan and write once; return None if the clusters have to be observed again."""
     with Recorder(Outcome(clusters=run.mesh.clusters)) as recorder, run.observe(options.parallel) as observation:
         recorder.note(requests=requests(observation))
@@ -67,11 +68,11 @@ def _renew(run: Run, options: ConnectOptions) -> Outcome | None:
             return recorder.outcome
         announce(run, plan, observation, recorder)
         if run.check_mode or plan.empty:
-            measure_trust(run, options, observation, recorder)
+            measure_trust(run, reach, options, observation, recorder)
         else:
             carry_out(run, options, plan, observation, recorder)
             with run.observe(options.parallel) as after:
-                measure_trust(run, options, after, recorder)
+                measure_trust(run, reach, options, after, recorder)
         silent = silence(run.who, run.mesh, observation.failures, options.max_failures)
         recorder.note(requests=requests(observation), unmet=" ".join(filter(None, (silent, _not_renewed(context, options)))))
     return recorder.outcome
@@ -86,7 +87,7 @@ def _not_renewed(context: CheckContext, options: ConnectOptions) -> str:
     return f"The client certificates of {listed(stuck)} are due and were not renewed, since Secret cilium-ca of the peer may not be read."
 
 
-def measure_trust(run: Run, options: ConnectOptions, observation: Observation, recorder: Recorder) -> None:
+def measure_trust(run: Run, reach: TrustPorts, options: ConnectOptions, observation: Observation, recorder: Recorder) -> None:
     """Show the certificates and CAs of the mesh, and record them, with a finding for each cluster that does not say who issues them.
 
     Ages count from now and not from the beginning of the run, which may be before the certificates were issued.
@@ -97,7 +98,7 @@ def measure_trust(run: Run, options: ConnectOptions, observation: Observation, r
     now = run.ports.now()
     context = context_of(run.ports, observation, run.mesh, without_own_codes(options), now)
     days = options.renew_before_days
-    issuing, unread = _issuing(observation)
+    issuing, unread = _issuing(reach, observation)
     report = trust_report(context.decisions, issuing, renew_before_days=days)
     run.ports.show(FindingsMade(unread))
     run.ports.show(TrustMeasured(run.mesh.binding.name, report))
@@ -109,13 +110,13 @@ def without_own_codes(options: ConnectOptions) -> ConnectOptions:
     return replace(options, accept=tuple(code for code in options.accept if code != OTHERS_CODE))
 
 
-def _issuing(observation: Observation) -> tuple[dict[str, Issuing], tuple[Finding, ...]]:
+def _issuing(reach: TrustPorts, observation: Observation) -> tuple[dict[str, Issuing], tuple[Finding, ...]]:
     """Return what issues the certificates of each cluster, by inventory name, and a finding for each where that cannot be read."""
     found: dict[str, Issuing] = {}
     unread: list[Finding] = []
-    for host, facts in observation.facts.items():
+    for host in observation.facts:
         try:
-            found[host] = read_issuing(observation.clusters[host], facts)
+            found[host] = reach.read_issuing(observation, host)
         except ClusterError as error:  # RBAC, mostly
             unread.append(finding_of(error, Severity.ADVISORY, "Who issues its certificates, and when, is not known."))
     return found, tuple(unread)

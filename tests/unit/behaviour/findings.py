@@ -8,10 +8,10 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.methods import Method
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.observe import JobFacts, KeysFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import Lease, Registry, registry_name, write_registry
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.ca_roll import MARK, Roll, RollStage, write_roll
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.issuing import Method
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.roll_facts import JobFacts, KeysFacts
 from tests.testing.facts_builders import cluster_facts, context_of, key_facts, mesh_of, peer_secret
 from tests.unit.ca.test_ca_parts import seen
 from tests.unit.identity.test_identity import decided, fresh

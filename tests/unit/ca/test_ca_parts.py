@@ -23,22 +23,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.guards 
     unanswered_findings,
     unproven_stage_findings,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.methods import (
-    Issuing,
-    ManagedCertificate,
-    Method,
-    issuing_of,
-    next_run,
-)
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.observe import (
-    JobFacts,
-    KeysFacts,
-    Reader,
-    ReaderTrust,
-    RollFacts,
-    _query_reader,
-    parse_reader_trust,
-)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.reissue import client_steps, server_steps
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.report import trust_report
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.roll_inputs import RollInputs, StageWait, reader_waits
@@ -64,11 +48,26 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust
     roll_of,
     write_roll,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.issuing import (
+    Issuing,
+    ManagedCertificate,
+    Method,
+    issuing_of,
+    next_run,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.roll_facts import (
+    JobFacts,
+    KeysFacts,
+    Reader,
+    ReaderTrust,
+    RollFacts,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509.certificates import (
     CertificateProblem,
     describe,
     load_certificates,
 )
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.rolls import _query_reader, parse_reader_trust
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, IssuedAgain
 from tests.lab.profiles.pki import issue, make_ca
 from tests.testing.facts_builders import NOW, certificate, cluster_facts, failure, key_facts, mesh_of, peer_secret, tls_secret

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The method by which a cluster's certificates are issued, and by which they can be issued again. Reads only.
+"""The method by which a cluster's certificates are issued, and by which they can be issued again. Pure.
 
 Cilium's chart, values clustermesh.apiserver.tls.auto.method: ``helm`` (Helm signs at every upgrade, from the CA in cilium-ca),
 ``cronJob`` (certgen, as Job and CronJob), ``certmanager`` (Certificate objects of the Secrets' names); or the user provides the
@@ -16,10 +16,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from ..base.errors import Forbidden
-from ..base.json_fields import items, mapping, text
-from ..kube.client import Cluster
-from ..mesh.facts.cluster import ClusterFacts, TlsSecretFacts
+from ...base.json_fields import items, mapping, text
+from ..facts.cluster import ClusterFacts, TlsSecretFacts
 
 _LIMITS: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))  # minute, hour, day of month, month, day of week
 _PART: Final = re.compile(r"(\*|\d{1,2}(?:-\d{1,2})?)(?:/(\d{1,2}))?")
@@ -88,32 +86,6 @@ def leaves_of(facts: ClusterFacts) -> tuple[TlsSecretFacts, ...]:
     return tuple(secret for secret in every if secret.present)
 
 
-def read_issuing(cluster: Cluster, facts: ClusterFacts) -> Issuing:
-    """Read how the certificates of the cluster are issued.
-
-    It takes two requests, and one per issuer of cert-manager.
-
-    :raises Forbidden: RBAC forbids it; all that is missing is in one message.
-    :raises ClusterError: the cluster refuses a request or does not answer.
-    """
-    batch = f"/apis/batch/v1/namespaces/{facts.namespace}/cronjobs/{CRON_JOB}"
-    manager = f"/apis/cert-manager.io/v1/namespaces/{facts.namespace}"
-    forbidden: list[Forbidden] = []
-    cron_job: Any = None
-    certificates: tuple[ManagedCertificate, ...] = ()
-    try:
-        cron_job = cluster.get(batch)
-    except Forbidden as error:
-        forbidden.append(error)
-    try:
-        certificates = _certificates(cluster, facts, manager)
-    except Forbidden as error:
-        forbidden.append(error)
-    if forbidden:
-        raise Forbidden.of_several(forbidden, cluster.host)
-    return issuing_of(facts, cron_job, certificates)
-
-
 def issuing_of(facts: ClusterFacts, cron_job: Any, certificates: tuple[ManagedCertificate, ...]) -> Issuing:
     """Return how the certificates are issued, from certgen's CronJob and cert-manager's Certificates.
 
@@ -135,20 +107,13 @@ def issuing_of(facts: ClusterFacts, cron_job: Any, certificates: tuple[ManagedCe
     return Issuing(method=Method.PROVIDED)
 
 
-def _certificates(cluster: Cluster, facts: ClusterFacts, root: str) -> tuple[ManagedCertificate, ...]:
-    names = {leaf.name for leaf in leaves_of(facts)}
-    found = [c for c in cluster.list(f"{root}/certificates") if text(c, "spec", "secretName") in names]
-    issuers: dict[str, str] = {}
-    for certificate in found:
-        name = text(certificate, "spec", "issuerRef", "name")
-        if _issuer_kind(certificate) == "Issuer" and name and name not in issuers:
-            issuers[name] = text(cluster.get(f"{root}/issuers/{name}"), "spec", "ca", "secretName")
-    return tuple(_certificate(c, issuers) for c in sorted(found, key=lambda c: text(c, "metadata", "name")))
+def certificate_of(value: Any, issuers: Mapping[str, str]) -> ManagedCertificate:
+    """Return a Certificate of cert-manager.
 
-
-def _certificate(value: Any, issuers: Mapping[str, str]) -> ManagedCertificate:
+    :param issuers: name of an Issuer -> Secret with its CA.
+    """
     conditions = tuple(items(value, "status", "conditions"))
-    kind, issuer = _issuer_kind(value), text(value, "spec", "issuerRef", "name")
+    kind, issuer = issuer_kind(value), text(value, "spec", "issuerRef", "name")
     return ManagedCertificate(
         name=text(value, "metadata", "name"),
         secret=text(value, "spec", "secretName"),
@@ -162,7 +127,8 @@ def _certificate(value: Any, issuers: Mapping[str, str]) -> ManagedCertificate:
     )
 
 
-def _issuer_kind(certificate: Any) -> str:
+def issuer_kind(certificate: Any) -> str:
+    """Return the kind of a Certificate's issuer."""
     return text(certificate, "spec", "issuerRef", "kind") or "Issuer"
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -25,13 +24,13 @@ from ..kube.client import Cluster
 from ..mesh.binding.model import Mesh
 from ..mesh.facts.cluster import ClusterFacts, PodFacts
 from ..mesh.trust.ca_roll import Roll, RollStage, keys_secret, roll_of
+from ..mesh.trust.roll_facts import EtcdPod, JobFacts, KeysFacts, Reader, ReaderTrust, RollFacts, job_name
 from ..mesh.x509.certificates import CertificateProblem, Issuer, is_signed_by, load_certificates, load_der
-from ..observe import Observation
-from ..observe.pods import AGENT, APISERVER, pod_facts
-from ..observe.reads import pods_read
-from ..observe.troubleshoot import in_order
-from .methods import Issuing, read_issuing
-from .signing import serial
+from . import Observation
+from .issuing import read_issuing
+from .pods import AGENT, APISERVER, pod_facts
+from .reads import pods_read
+from .troubleshoot import in_order
 
 _CLUSTER: Final = re.compile(r'^Cluster "([^"\n]{1,63})":$', re.MULTILINE)
 _CONNECTED: Final = "✅ Etcd connection successfully established"
@@ -40,18 +39,6 @@ _CLIENTS: Final = "TLS client certificates:"
 _ETCD: Final = "Etcd client:"
 _SERIAL: Final = re.compile(r"^[ \t]*- Serial number:[ \t]+([0-9a-fA-F:]{1,128})[ \t]*$", re.MULTILINE)
 _LIMIT: Final = 1024 * 1024
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReaderTrust:
-    """Trust of one reader in one peer, as it reports it.
-
-    Serial numbers are hexadecimal without leading zeros; "" and an empty set mean that it did not report them.
-    """
-
-    roots: frozenset[str] = frozenset()
-    client: str = ""
-    connected: bool = False
 
 
 def parse_reader_trust(output: str) -> dict[str, ReaderTrust]:
@@ -84,77 +71,6 @@ SECONDS_PER_PEER: Final = 2
 KEYS: Final = ("old.crt", "old.key", "new.crt", "new.key")
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeysFacts:
-    """The binding's Secret with both CAs (state.keys_secret).
-
-    The certificates are PEM texts; the keys are in the SecretStore.
-    """
-
-    present: bool = False
-    uid: str = ""
-    resource_version: str = ""
-    old: str = ""
-    new: str = ""
-    complete: bool = False  # all four keys are there
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobFacts:
-    """State of the Job that issues the leaf certificates again (certgen)."""
-
-    present: bool = False
-    uid: str = ""
-    succeeded: bool = False
-    failed: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class EtcdPod:
-    """One pod with a mesh etcd, and the CAs whose clients it accepts.
-
-    ``serves`` says which of the two CAs signed the certificate that it presents: "old", "new" or "".
-    """
-
-    name: str
-    ready: bool
-    accepts_old: bool = False
-    accepts_new: bool = False
-    serves: str = ""
-    problem: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reader:
-    """One pod that reads the mesh etcd of ``server`` (inventory name), and its trust as it reports it."""
-
-    server: str
-    kind: str  # "kvstoremesh" or "agent"
-    pod: str
-    trust: ReaderTrust = field(default_factory=ReaderTrust)
-    problem: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RollFacts:
-    """Everything that a roll has to know of one cluster.
-
-    ``readers`` are pods of this cluster, whichever etcd they read.
-    """
-
-    host: str
-    issuing: Issuing
-    keys: KeysFacts = field(default_factory=KeysFacts)
-    job: JobFacts = field(default_factory=JobFacts)
-    pods: tuple[EtcdPod, ...] = ()
-    readers: tuple[Reader, ...] = ()
-
-
-def job_name(owner: str) -> str:
-    """Return the name of the Job that issues the certificates again."""
-    return f"cilium-mesh-reissue-{owner}"
-
-
 def observe_rolls(observation: Observation, mesh: Mesh, now: datetime, *, parallel: int = 10) -> dict[str, RollFacts]:
     """Observe every member that answers. Values of our Secrets go into the observation's SecretStore.
 
@@ -173,7 +89,7 @@ def observe_rolls(observation: Observation, mesh: Mesh, now: datetime, *, parall
         roll = rolling.get(host)
         return RollFacts(
             host=host,
-            issuing=read_issuing(cluster, facts),
+            issuing=read_issuing(observation, host),
             keys=keys,
             job=_job(cluster, facts, owner) if roll else JobFacts(),
             pods=_etcd_pods(cluster, facts, pod_facts(pods, APISERVER), roll, observation.secrets, owner, now) if roll else (),
@@ -325,21 +241,3 @@ def _query_reader(cluster: Cluster, kind: str, pod: PodFacts, servers: Mapping[s
         Reader(server=host, kind=kind, pod=pod.name, trust=shown.get(name, ReaderTrust()), problem=problem)
         for host, name in servers.items()
     ]
-
-
-def client_serials(observation: Observation, local: str, peer: str) -> str:
-    """Return the serial number of the client certificate that ``local`` is to present to ``peer``; "" without one.
-
-    It is the certificate that its Secret holds now.
-    """
-    facts, name = observation.facts[local], observation.facts[peer].name
-    secret = facts.kvstoremesh if facts.runs_kvstoremesh else facts.clustermesh
-    return serial_in(observation.secrets, local, secret.name, f"{name}.etcd-client.crt")
-
-
-def serial_in(store: SecretStore, host: str, secret: str, key: str) -> str:
-    """Return the serial number of a certificate in a Secret; "" where there is none."""
-    try:
-        return serial(store.get(host, secret, key).reveal())
-    except (KeyError, CertificateProblem):
-        return ""
