@@ -38,7 +38,8 @@ class ActionModule(MeshAction):
         question = question_of(plain({key: call.params[key] for key in ("source", "target", "port", "protocol")}), mesh.clusters)
         with call.run(mesh).observe(PARALLEL) as observation:
             status = measure(call.ports, mesh, observation, call.params["proof"])
-            scene = observe_scene(observation, mesh, tuple(ItemKind), now=call.now, binding_status=status, parallel=PARALLEL)
+            read, kinds = call.ports.read_traffic, tuple(ItemKind)
+            scene = observe_scene(read, observation, mesh, kinds, now=call.now, binding_status=status, parallel=PARALLEL)
             inputs = _with_identities(call.ports, ExplainInputs(scene=scene, links=link_rows(status)), observation, question.source)
             explanation = trace_path(question, inputs)
             self.show(explain_lines(question, explanation))

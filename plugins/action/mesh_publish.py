@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 
+from ..module_utils.base.clocks import real_clocks
 from ..module_utils.base.errors import InvalidInput
 from ..module_utils.metrics.textfile import RunOutcome
 from ..module_utils.pipeline.outcome import changes_sentence
@@ -67,7 +67,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         end = RunEnd(
             playbook=params["playbook"],
             mesh=self._name_of_mesh(given),
-            time=datetime.now(UTC),
+            time=real_clocks().now(),
             check_mode=bool(self._task.check_mode),
             error=error_of(runs, ended=params["ended"], judged=judged),
         )
@@ -98,7 +98,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         outcome = RunOutcome(
             mesh=params["metrics_mesh"],
             run=params["metrics_run"],
-            now=datetime.now(UTC),
+            now=real_clocks().now(),
             success=bool(runs) and not any(failure_of(run) for run in runs),
             carried_out=not self._task.check_mode,
             withdraws=params["metrics_state"] != "measured",

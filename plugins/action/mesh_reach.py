@@ -53,7 +53,7 @@ class ActionModule(MeshAction):
         mesh = mesh_of(call.play, call.params["mesh"], limited=True)
         scope = scope_of(plain({key: call.params[key] for key in ("source", "destination")}), mesh.clusters)
         with call.run(mesh).observe(PARALLEL) as observation:
-            scene = observe_scene(observation, mesh, tuple(ItemKind), now=call.now, parallel=PARALLEL)
+            scene = observe_scene(call.ports.read_traffic, observation, mesh, tuple(ItemKind), now=call.now, parallel=PARALLEL)
             planned, left_out, findings = _planned(call, mesh, scene)
             index = index_workloads(scene)
             report = report_of(index, index_workloads(planned) if planned else None, scope, left_out)

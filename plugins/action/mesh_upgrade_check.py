@@ -40,7 +40,7 @@ class ActionModule(MeshAction):
         mesh = mesh_of(call.play, call.params["mesh"], limited=True)
         options, values = ConnectOptions(), values_of(plain(call.params["values"]))
         with call.run(mesh).observe(PARALLEL) as observation:
-            scene = observe_scene(observation, mesh, (ItemKind.INTENT,), now=call.now, parallel=PARALLEL)
+            scene = observe_scene(call.ports.read_traffic, observation, mesh, (ItemKind.INTENT,), now=call.now, parallel=PARALLEL)
             context = context_of(call.ports, observation, mesh, options, call.now)
 
             def plan_of(facts: Mapping[str, ClusterFacts]) -> tuple[tuple[Finding, ...], Plan | None]:

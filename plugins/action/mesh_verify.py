@@ -80,7 +80,7 @@ class ActionModule(MeshAction):
             context = context_of(call.ports, observation, mesh, ConnectOptions.of(call.params), call.now)
             context = _with_probes(call.ports, context, observation, call.params)
             if purpose == "connect":
-                context = replace(context, sizes=sizes_of(observation))
+                context = replace(context, sizes=sizes_of(call.ports, observation))
             if _reads_peer_records(call.params):
                 context = replace(context, peer_records=call.ports.peer_records(observation, mesh))
             findings = _findings_of(context, purpose)

@@ -118,11 +118,11 @@ _value:
 """
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from ansible.errors import AnsibleFilterError
 
+from ..module_utils.base.clocks import real_clocks
 from ..module_utils.base.errors import InvalidInput
 from ..module_utils.fleet.parse import parse_fleet
 from ..module_utils.fleet.policies import propagation_policies
@@ -138,7 +138,7 @@ def propagation_policy(fleet: Mapping[str, Any], workload: str | None = None) ->
         request = parse_fleet({**fleet, "karmada": _KARMADA}, (_KARMADA,)).request
     except InvalidInput as error:
         raise AnsibleFilterError(f"propagation_policy: {error}") from None
-    found = propagation_policies(request, datetime.now(UTC))
+    found = propagation_policies(request, real_clocks().now())
     names = [*(request.workloads or {}), *found.without]
     if workload is not None and workload not in names:
         raise AnsibleFilterError(f"propagation_policy: workload {workload!r} is not one of fleet.workloads.")

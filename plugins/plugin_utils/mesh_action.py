@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, ClassVar
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -187,11 +187,12 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
         return replace(outcome, error=changes_sentence(len((outcome.plan or {}).get("steps") or ())))
 
     def _call(self, params: Mapping[str, Any], play: Play) -> Call:
+        ports = real_ports(self._show_value)
         return Call(
             params=params,
             play=play,
-            ports=real_ports(self._show_value),
-            now=datetime.now(UTC),
+            ports=ports,
+            now=ports.now(),
             check_mode=bool(self._task.check_mode),
             diff=bool(self._task.diff),
         )

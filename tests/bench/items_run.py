@@ -24,7 +24,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.bindi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.parse import parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import observe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.reads import first_read, other_reads
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import lists_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import lists_of, read_all_traffic
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
@@ -52,7 +52,7 @@ def plan(asked: Mapping[str, Any]) -> dict[str, Any]:
     with observation:
         desired = desired_of(asked["mesh"], mesh, kinds=KINDS)
         with phases.measured("scene"):
-            scene = observe_scene(observation, mesh, desired.kinds, now=datetime.now(UTC), parallel=PARALLEL)
+            scene = observe_scene(read_all_traffic, observation, mesh, desired.kinds, now=datetime.now(UTC), parallel=PARALLEL)
         with phases.measured("plan"):
             decided = plan_items(desired, scene)
         lists = {

@@ -30,6 +30,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.parse import parse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import observe
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import read_all_traffic
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.limits import Limits
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.outcome import Reachability
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.run import run_probes
@@ -135,7 +136,7 @@ def probe(kubeconfigs: Mapping[str, str], intents: list[Any], mesh: Any, phase: 
     assert not desired.refused
     accesses = [ClusterAccess(host=host, kubeconfig=path, context=None) for host, path in kubeconfigs.items()]
     with observe(accesses) as observation:
-        scene = observe_scene(observation, parsed, [ItemKind.INTENT], now=datetime.now(UTC))
+        scene = observe_scene(read_all_traffic, observation, parsed, [ItemKind.INTENT], now=datetime.now(UTC))
         scene = replace(scene, phase=phase, link_errors={})
         evidence = ClusterEvidence(observation.clusters, real_clocks())
         return run_probes(desired.each(ConnectivityIntent), scene, evidence, now=datetime.now(UTC), limits=limits)

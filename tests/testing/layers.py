@@ -60,6 +60,34 @@ ALLOWED: Final[dict[str, str]] = {
 }
 """Package of module_utils -> packages that it may import, from the ground up. A package imports only those that stand above it here."""
 
+RIM: Final = frozenset({"observe", "lock", "apply", "evidence"})
+"""The packages that send requests: only these import ``kube`` (docs/decisions/0077)."""
+
+ANSIBLE_RIM: Final = frozenset({"plugin_utils/cluster_sources.py", "plugin_utils/secret_kubeconfigs.py"})
+"""Files beside the engine that import ``kube``: they read the management cluster that an inventory names, before there is any run."""
+
+PORTS: Final = frozenset({"ports.py", "item_ports.py", "member_ports.py", "trust_ports.py"})
+"""Files of ``pipeline`` that name the functions of the rim. Everything else of it gets them as ports."""
+
+MACHINE: Final[dict[str, str]] = {
+    "module_utils/base/clocks.py": "time datetime",  # the clocks that every run gets as ports
+    "module_utils/base/dialling.py": "socket",  # names and addresses that may be dialled
+    "module_utils/etcd/client.py": "time",
+    "module_utils/kube/authorization.py": "time datetime",
+    "module_utils/kube/client.py": "time",
+    "module_utils/kube/connections.py": "socket",
+    "module_utils/kube/deadlines.py": "socket time",
+    "module_utils/kube/errors.py": "socket datetime",
+    "module_utils/kube/streams.py": "time",
+    "module_utils/kube/tls.py": "time",
+    "module_utils/lock/holder.py": "socket",  # the name of this machine
+    "module_utils/observe/tls_probe.py": "socket time",
+}
+"""File of plugins -> the modules ``socket`` and ``time`` that it imports, and ``datetime`` where it asks that for the time."""
+
+REAL_CLOCKS: Final = frozenset({"module_utils/pipeline/ports.py", "action/mesh_publish.py", "filter/propagation_policy.py"})
+"""Files that use ``base.clocks.real_clocks``: the ports of every run, and what Ansible calls without a run."""
+
 ROOMS: Final[dict[str, str]] = {
     "base": "",
     "source": "base",

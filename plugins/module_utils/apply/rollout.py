@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
+from ..base.clocks import Clocks
 from ..base.errors import ClusterError
 from ..kube.client import Cluster
 from ..mesh.facts.cluster import WorkloadFacts
@@ -43,10 +44,9 @@ def wait_for_rollouts(
     wanted: Iterable[Workload],
     *,
     deadline: float,
-    clock: Callable[[], float],
-    sleep: Callable[[float], None],
+    clocks: Clocks,
 ) -> dict[Workload, str]:
-    """Wait for rollouts and return those not complete at ``deadline`` (of ``clock``), with the progress of each; {} if all are.
+    """Wait for rollouts and return those not complete at ``deadline`` (of ``clocks.clock``), with the progress of each; {} if all are.
 
     Raises nothing.
     """
@@ -55,10 +55,10 @@ def wait_for_rollouts(
         while missing:
             answers = list(pool.map(lambda workload: _progress(clusters[workload.host], workload), missing))
             missing = {workload: answer for workload, answer in zip(missing, answers, strict=True) if answer}
-            left = deadline - clock()
+            left = deadline - clocks.clock()
             if not missing or left <= 0:
                 break
-            sleep(min(EVERY, left))
+            clocks.sleep(min(EVERY, left))
     return missing
 
 

@@ -17,7 +17,7 @@ whole counts as one that does not answer. A kind that goes away while it is read
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -124,6 +124,10 @@ def _dispensable(entry: _List, error: ClusterError) -> bool:
     """Return whether planning can do without a list. An API server answers 400 to a field selector that it does not know."""
     unknown = isinstance(error, ServerRefused) and error.status == HTTPStatus.BAD_REQUEST and bool(entry.field_selector)
     return entry.optional and (isinstance(error, Forbidden) or unknown)
+
+
+ReadTraffic = Callable[..., tuple[dict[str, TrafficFacts], dict[str, ObserveFailure]]]
+"""The port of which ``read_all_traffic`` is the one to real clusters."""
 
 
 def read_all_traffic(

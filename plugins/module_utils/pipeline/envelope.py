@@ -14,13 +14,13 @@ from ..items.scene import Scene
 from ..mesh.binding.item_kinds import ItemKind
 from ..mesh.facts.sizes import SizeFacts
 from ..observe import Observation
-from ..observe.sizes import read_all_sizes
 from ..reconcile.scene import observe_scene
 from ..services.load_balancer_entries import service_numbers
 from ..services.mesh_view import MeshView
 from .links import requests
 from .options import PARALLEL
 from .outcome import Outcome, failure_findings
+from .ports import Ports
 from .run import Run
 from .shown import EnvelopeMeasured
 
@@ -33,8 +33,8 @@ def measure_envelope(run: Run, one_more: Mapping[str, Any] | None, fail_at: int 
     """
     newcomer_of(one_more, {})  # for its errors
     with run.observe(PARALLEL) as observation:
-        scene = observe_scene(observation, run.mesh, (ItemKind.GLOBAL_SERVICE,), now=run.now, parallel=PARALLEL)
-        numbers = sizes_of(observation)
+        scene = observe_scene(run.ports.read_traffic, observation, run.mesh, (ItemKind.GLOBAL_SERVICE,), now=run.now, parallel=PARALLEL)
+        numbers = sizes_of(run.ports, observation)
         sizes = _sizes(scene, numbers)
         envelope = envelope_of(run.mesh, sizes, newcomer_of(one_more, sizes), unread=_unread(numbers), silent=_silent(scene))
         run.ports.show(EnvelopeMeasured(run.mesh.binding.name, envelope))
@@ -47,10 +47,10 @@ def measure_envelope(run: Run, one_more: Mapping[str, Any] | None, fail_at: int 
         )
 
 
-def sizes_of(observation: Observation) -> dict[str, SizeFacts]:
+def sizes_of(ports: Ports, observation: Observation) -> dict[str, SizeFacts]:
     """Return the numbers of objects of each cluster that was observed, by inventory name."""
     clusters = {host: cluster for host, cluster in observation.clusters.items() if host in observation.facts}
-    return read_all_sizes(clusters, parallel=PARALLEL)
+    return ports.read_sizes(clusters, parallel=PARALLEL)
 
 
 def _sizes(scene: Scene, numbers: Mapping[str, SizeFacts]) -> dict[str, ClusterSize]:

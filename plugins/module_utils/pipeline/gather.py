@@ -20,10 +20,11 @@ from ..gather.archive import Guards, Heading, Packed, pack, summary
 from ..gather.contents import Extras, cluster_documents, missing_of, names_of
 from ..gather.document import Document, Missing
 from ..gather.known_secrets import KnownSecrets
+from ..gather.objects import container_states, global_services
 from ..gather.pseudonyms import Pseudonyms
 from ..mesh.facts.cluster import ClusterFacts, as_data
 from ..observe import Observation
-from ..observe.gathered import read_container_states, read_global_services
+from ..observe.reads import Read, pods_read
 from .judgement import context_of, judge_and_plan
 from .links import requests
 from .options import PARALLEL, ConnectOptions
@@ -61,7 +62,7 @@ def gather(run: Run, given: GatherInput, where: str) -> Gathered:
     """
     missing: list[Missing] = []
     with run.observe(PARALLEL) as observation:
-        extras = _extras(observation, missing)
+        extras = _extras(run, observation, missing)
         documents = [*_mesh_documents(run, given, observation, missing), *_silent_documents(observation, missing)]
         for host, facts in sorted(observation.facts.items()):
             missing += missing_of(facts)
@@ -134,15 +135,19 @@ def _silent_documents(observation: Observation, missing: list[Missing]) -> list[
     return found
 
 
-def _extras(observation: Observation, missing: list[Missing]) -> dict[str, Extras]:
+def _extras(run: Run, observation: Observation, missing: list[Missing]) -> dict[str, Extras]:
     hosts = sorted(observation.facts)
 
     def read(host: str) -> tuple[Extras, list[Missing]]:
         unread: list[Missing] = []
-        cluster, namespace = observation.clusters[host], observation.facts[host].namespace
-        containers = _part("states of containers", host, unread, lambda: read_container_states(cluster, namespace))
-        services = _part("global Services", host, unread, lambda: read_global_services(cluster))
-        return Extras(containers=containers, services=services), unread
+        pods, services = pods_read(observation.facts[host].namespace), Read(path="/api/v1/services", many=True)
+
+        def answer(wanted: Read) -> Any:
+            return run.ports.read(observation, host, {"": wanted})[""]
+
+        containers = _part("states of containers", host, unread, lambda: container_states(answer(pods)))
+        global_ones = _part("global Services", host, unread, lambda: global_services(answer(services)))
+        return Extras(containers=containers, services=global_ones), unread
 
     with ThreadPoolExecutor(PARALLEL) as pool:
         found = dict(zip(hosts, pool.map(read, hosts), strict=True))

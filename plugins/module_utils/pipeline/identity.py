@@ -16,8 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from ..apply.lease_store import ClusterCopies
-from ..apply.rollout import Workload, wait_for_rollouts
+from ..apply.rollout import Workload
 from ..base.errors import ClusterError, Defect, Forbidden
 from ..base.json_fields import mapping, text
 from ..checks.context import CheckContext
@@ -241,7 +240,7 @@ class Assignment:
         members = [host for host in self.run.mesh.clusters if host in observation.clusters]
         if self.run.lock is None:
             raise Defect("Leases were about to be written without the lock of the mesh.")
-        store = ClusterCopies(self.run.mesh, observation.clusters, facts, allow=self.run.lock.allow)
+        store = self.run.ports.lease_copies(self.run.mesh, observation.clusters, facts, allow=self.run.lock.allow)
         protocol = recording(self.run.mesh.binding.owner, choose, [*running, *silent], members, now=self.run.ports.now())
         result = record(store, protocol, pause=lambda: self.run.ports.sleep(random.uniform(0, PAUSE)))
         done.changed |= bool(store.written)
@@ -251,9 +250,8 @@ class Assignment:
 
     def _await_rollouts(self, done: AssignmentProgress, wave: int, deadline: float) -> bool:
         wanted = [w for d in assignments(done.decisions) if (w := _workload(self.observation.facts[d.host], wave)) is not None]
-        late = wait_for_rollouts(
-            self.observation.clusters, wanted, deadline=deadline, clock=self.run.ports.clock, sleep=self.run.ports.sleep
-        )
+        ports = self.run.ports
+        late = ports.wait_for_rollouts(self.observation.clusters, wanted, deadline=deadline, clocks=ports)
         if not late:
             return True
         done.waits = not self.options.wait

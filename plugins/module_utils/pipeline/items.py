@@ -190,12 +190,12 @@ def observe_scenes(
     :param status: ``status.binding``; None: no item waits for the mesh.
     """
     mesh, parallel = run.mesh, options.parallel
-    scene = observe_scene(observation, mesh, desired.kinds, now=run.now, binding_status=status, parallel=parallel)
+    scene = observe_scene(run.ports.read_traffic, observation, mesh, desired.kinds, now=run.now, binding_status=status, parallel=parallel)
     gone = observation.former
     if gone is None or not gone.facts:
         return scene, None
     left = Mesh(binding=replace(mesh.binding, cluster_refs=tuple(gone.facts), topology=Topology()))
-    return scene, observe_scene(gone, left, desired.kinds, now=run.now, parallel=parallel)
+    return scene, observe_scene(run.ports.read_traffic, gone, left, desired.kinds, now=run.now, parallel=parallel)
 
 
 def decide_items(options: ItemsOptions, desired: Desired, scene: Scene, former: Scene | None) -> ItemsPlan:
@@ -262,7 +262,8 @@ def _carry_out(
         }
         written = frozenset(step.item for step in done.applied)
         hosts = {step.cluster for step in done.applied}
-        scene = observe_again(scene, observation, desired.kinds, hosts, parallel=options.parallel) if hosts else scene
+        if hosts:
+            scene = observe_again(run.ports.read_traffic, scene, observation, desired.kinds, hosts, parallel=options.parallel)
     probes, findings = probe_intents(run, reach, options, desired, decided, scene, observation, failed=failed, written=written)
     recorder.note(findings=ordered((*recorder.outcome.findings, *findings)))
     return scene, Course(failed=failed, probes=probes)

@@ -287,7 +287,9 @@ class _Pass:
         """
         scene, options = made.scene, self.options.items
         if decision.plan is not None and not decision.plan.empty:
-            scene = observe_again(scene, self.observation, self.desired.kinds, scene.hosts, parallel=options.parallel)
+            scene = observe_again(
+                self.run.ports.read_traffic, scene, self.observation, self.desired.kinds, scene.hosts, parallel=options.parallel
+            )
         scene = with_links(scene, self.observation, self._status_after(decision))
         if scene == made.scene:
             return scene, decided

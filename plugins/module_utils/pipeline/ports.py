@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from ..apply.apply import ApplyResult, apply_plan
+from ..apply.lease_store import ClusterCopies
+from ..apply.rollout import Workload, wait_for_rollouts
 from ..base.clocks import Clocks, real_clocks
 from ..base.sealed import SecretStore
 from ..etcd.heartbeat import ControllerProof
@@ -16,14 +18,17 @@ from ..kubeconfig.access import ClusterAccess
 from ..lock.lock import Lock, MeshLock
 from ..mesh.binding.model import Mesh
 from ..mesh.facts.cluster import ClusterFacts, ProbeResult, ReaderFacts
+from ..mesh.facts.sizes import SizeFacts
 from ..mesh.link_decisions import Move
 from ..observe import Observation, observe
 from ..observe.answers import ReadAnswers, connect, read_answers
 from ..observe.heartbeats import Link
+from ..observe.links import controller_proofs, peer_records_of, prove_all, read_all
+from ..observe.name_resolution import resolve_names
 from ..observe.own_names import OwnName, read_own_names
+from ..observe.sizes import read_all_sizes
 from ..observe.tls_probe import probe_endpoints, unproven_moves
-from .links import controller_proofs, peer_records_of, prove_all, read_all
-from .name_resolution import resolve_names
+from ..observe.traffic import ReadTraffic, read_all_traffic
 from .shown import Shown
 
 ReadLinks = Callable[[Observation, Mesh], Mapping[str, ReaderFacts]]
@@ -39,13 +44,17 @@ class Ports(Clocks):
     observe: Callable[..., Observation]  # as observe.observe; the caller closes the connections
     apply: Callable[..., ApplyResult]  # as apply.apply_plan
     lock: Callable[..., Lock]  # as lock.MeshLock
-    read_links: ReadLinks  # as links.read_all
-    prove_links: ReadLinks  # as links.prove_all
-    prove_as_controller: Callable[..., Mapping[Link, ControllerProof]]  # as links.controller_proofs
-    peer_records: Callable[[Observation, Mesh], Mapping[str, PeerRecords]]  # as links.peer_records_of
+    read_links: ReadLinks  # as observe.links.read_all
+    prove_links: ReadLinks  # as observe.links.prove_all
+    prove_as_controller: Callable[..., Mapping[Link, ControllerProof]]  # as observe.links.controller_proofs
+    peer_records: Callable[[Observation, Mesh], Mapping[str, PeerRecords]]  # as observe.links.peer_records_of
+    lease_copies: Callable[..., ClusterCopies]  # as apply.lease_store.ClusterCopies
+    wait_for_rollouts: Callable[..., dict[Workload, str]]  # as apply.rollout.wait_for_rollouts
     own_names: Callable[[Observation, str], tuple[OwnName, ...]]  # as observe.own_names.read_own_names
     read: ReadAnswers  # as observe.answers.read_answers
-    resolve_names: ResolveNames  # as name_resolution.resolve_names
+    read_sizes: Callable[..., dict[str, SizeFacts]]  # as observe.sizes.read_all_sizes
+    read_traffic: ReadTraffic  # as observe.traffic.read_all_traffic
+    resolve_names: ResolveNames  # as observe.name_resolution.resolve_names
     probe_endpoints: Callable[..., tuple[ProbeResult, ...]]  # as observe.tls_probe.probe_endpoints
     unproven_moves: UnprovenMoves  # as observe.tls_probe.unproven_moves
     show: Callable[[Shown], None]
@@ -62,8 +71,12 @@ def real_ports(show: Callable[[Shown], None] = lambda shown: None) -> Ports:
         prove_links=prove_all,
         prove_as_controller=controller_proofs,
         peer_records=peer_records_of,
+        lease_copies=ClusterCopies,
+        wait_for_rollouts=wait_for_rollouts,
         own_names=read_own_names,
         read=read_answers,
+        read_sizes=read_all_sizes,
+        read_traffic=read_all_traffic,
         resolve_names=resolve_names,
         probe_endpoints=probe_endpoints,
         unproven_moves=unproven_moves,

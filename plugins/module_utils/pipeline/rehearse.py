@@ -47,7 +47,7 @@ def rehearse_losses(run: Run, desired: Desired, losses: Sequence[Loss], *, fail_
 
 
 def _inputs(run: Run, desired: Desired, observation: Observation, status: Mapping[str, Any]) -> RehearsalInputs:
-    scene = observe_scene(observation, run.mesh, KINDS, now=run.now, binding_status=status, parallel=PARALLEL)
+    scene = observe_scene(run.ports.read_traffic, observation, run.mesh, KINDS, now=run.now, binding_status=status, parallel=PARALLEL)
     options = ConnectOptions()
     context = context_of(run.ports, observation, run.mesh, options, run.now)
     report = trust_report(context.decisions, {}, renew_before_days=options.renew_before_days)

@@ -19,13 +19,14 @@ from ..mesh.facts.traffic import TrafficFacts
 from ..mesh.link_stage import LinkStage
 from ..mesh.ownership.objects import remembered_by_members
 from ..observe import Observation
-from ..observe.traffic import read_all_traffic
+from ..observe.traffic import ReadTraffic
 from ..services.record import record_key
 
 NOT_ASKED: Final = "not contacted: --limit, or the hosts pattern of the play, leaves it out"
 
 
 def observe_scene(
+    read_traffic: ReadTraffic,
     observation: Observation,
     mesh: Mesh,
     kinds: Collection[ItemKind],
@@ -41,7 +42,7 @@ def observe_scene(
     :param binding_status: ``status.binding``, as this run measured it; None: not measured, and no item waits for it.
     """
     members = {host: cluster for host, cluster in observation.clusters.items() if host in mesh.clusters}
-    traffic, unread = read_all_traffic(members, kinds, parallel=parallel)
+    traffic, unread = read_traffic(members, kinds, parallel=parallel)
     facts = mesh.members_in(observation.facts)
     failures = {**silent_members(observation, mesh), **unread}
     scene = Scene(mesh=mesh, now=now, facts=facts, traffic=traffic, failures=failures, names=cluster_names_of(mesh, facts))
@@ -74,10 +75,18 @@ def phase_of(binding_status: Mapping[str, Any] | None, mesh: Mesh, traffic: Mapp
     return "Degraded" if carried_out else phase
 
 
-def observe_again(scene: Scene, observation: Observation, kinds: Collection[ItemKind], hosts: Collection[str], *, parallel: int) -> Scene:
+def observe_again(
+    read_traffic: ReadTraffic,
+    scene: Scene,
+    observation: Observation,
+    kinds: Collection[ItemKind],
+    hosts: Collection[str],
+    *,
+    parallel: int,
+) -> Scene:
     """Return ``scene`` with a new read of ``hosts``, in which the run wrote."""
     wanted = {host: observation.clusters[host] for host in scene.hosts if host in hosts}
-    traffic, failures = read_all_traffic(wanted, kinds, parallel=parallel)
+    traffic, failures = read_traffic(wanted, kinds, parallel=parallel)
     kept = {host: entry for host, entry in scene.traffic.items() if host not in failures}
     return replace(scene, traffic={**kept, **traffic}, failures={**scene.failures, **failures})
 

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import no_guard
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.lease_store import ClusterCopies
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.rollout import Workload, wait_for_rollouts
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.clocks import real_clocks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import Unreachable, WriteConflict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.decide import IdentityDecision, IdentityVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.plan import RESTARTED_FOR
@@ -135,7 +136,8 @@ def wait(cluster: FakeCluster, timeout: float) -> tuple[dict[Workload, str], flo
 
     clusters: Any = {"c1": cluster}
     wanted = [Workload("c1", "kube-system", "DaemonSet", "cilium")]
-    return wait_for_rollouts(clusters, wanted, deadline=timeout, clock=lambda: time[0], sleep=sleep), time[0]
+    clocks = replace(real_clocks(), clock=lambda: time[0], sleep=sleep)
+    return wait_for_rollouts(clusters, wanted, deadline=timeout, clocks=clocks), time[0]
 
 
 def test_a_rollout_is_over_when_the_controller_has_seen_it_and_every_pod_is_new_and_ready() -> None:

@@ -51,9 +51,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.node_health import FailedNode, NodePath, NodeReport
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import TrafficFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import certificates
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import tls_probe
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import links, tls_probe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import traffic as observe_traffic
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import links
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import dry_run
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions, Step
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.outcome import probe_findings

@@ -20,7 +20,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import TrafficFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.objects import labels_of_new_object
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import scene as module
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.scene import (
     cluster_names_of,
     dead_members,
@@ -101,10 +100,9 @@ def test_a_silent_members_name_is_what_the_registry_or_its_peers_hold_and_an_unk
 class Played:
     """Traffic that changes with every reading."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.readings: list[tuple[str, ...]] = []
         self.broken: dict[str, ObserveFailure] = {}
-        monkeypatch.setattr(module, "read_all_traffic", self.read)
 
     def read(
         self, clusters: Mapping[str, Cluster], kinds: Collection[ItemKind], *, parallel: int = 10
@@ -119,23 +117,24 @@ def observed(*hosts: str, failures: Mapping[str, ObserveFailure] | None = None) 
     return Observation(facts=facts(*hosts), clusters=clusters, failures=dict(failures or {}))
 
 
-def test_a_scene_names_who_is_silent_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    Played(monkeypatch).broken = {"c2": failure("c2")}
+def test_a_scene_names_who_is_silent_and_why() -> None:
+    played = Played()
+    played.broken = {"c2": failure("c2")}
     status = {"phase": "Degraded", "links": [row("c1", "c2", error="refused"), row("c2", "c1", ready=True)]}
-    scene = observe_scene(observed("c1", "c2"), MESH, [ItemKind.INTENT], now=NOW, binding_status=status)
+    scene = observe_scene(played.read, observed("c1", "c2"), MESH, [ItemKind.INTENT], now=NOW, binding_status=status)
     assert (scene.phase, scene.hosts, scene.silent) == ("Degraded", ("c1",), ("c2", "c3"))
     assert {host: entry.code for host, entry in scene.failures.items()} == {"c2": failure("c2").code, "c3": "CM-TOPO-02"}
     assert scene.link_errors == {("c1", "c2"): "dialling: refused"}
     assert scene.dead == frozenset()
 
 
-def test_what_was_not_written_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    played = Played(monkeypatch)
+def test_what_was_not_written_is_not_read_again() -> None:
+    played = Played()
     observation = observed("c1", "c2", "c3")
-    first = observe_scene(observation, MESH, [ItemKind.INTENT], now=NOW)
+    first = observe_scene(played.read, observation, MESH, [ItemKind.INTENT], now=NOW)
     assert (first.phase, first.failures) == ("", {})
     played.broken = {"c2": failure("c2")}
-    again = observe_again(first, observation, [ItemKind.INTENT], {"c1", "c2"}, parallel=4)
+    again = observe_again(played.read, first, observation, [ItemKind.INTENT], {"c1", "c2"}, parallel=4)
     assert played.readings == [("c1", "c2", "c3"), ("c1", "c2")]
     assert {host: set(entry.served) for host, entry in again.traffic.items()} == {"c1": {"reading/2"}, "c3": {"reading/1"}}
     assert (again.silent, again.failures["c2"].host) == (("c2",), "c2")

@@ -20,9 +20,10 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpo
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, ReaderFacts, ServiceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_decisions import Move
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.objects import peers_annotation, write_peers
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import judgement, links
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.name_resolution import resolve_names
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation, links
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.name_resolution import resolve_names
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline import judgement
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.links import requests
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ports import real_ports
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
@@ -111,7 +112,7 @@ def test_the_owner_of_a_cluster_does_not_learn_the_addresses_of_internal_names(m
 
 
 def test_requests_are_counted_by_cluster() -> None:
-    assert links.requests(observation(cluster_facts("c1"), cluster_facts("c2"))) == {"c1": 3, "c2": 3}
+    assert requests(observation(cluster_facts("c1"), cluster_facts("c2"))) == {"c1": 3, "c2": 3}
 
 
 def test_accepting_nothing_is_fine_and_accepting_nonsense_is_not() -> None:

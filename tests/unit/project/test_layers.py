@@ -15,7 +15,20 @@ from typing import Final, NamedTuple
 import pytest
 
 from tests.collection_path import CHECKOUT
-from tests.testing.layers import ALLOWED, ENGINE, HOUSES, MESH_ROOMS, OPERATOR, ROOMS, docstrings
+from tests.testing.layers import (
+    ALLOWED,
+    ANSIBLE_RIM,
+    ENGINE,
+    HOUSES,
+    MACHINE,
+    MESH_ROOMS,
+    OPERATOR,
+    PORTS,
+    REAL_CLOCKS,
+    RIM,
+    ROOMS,
+    docstrings,
+)
 
 COLLECTION: Final = "ansible_collections.edge_portal.cilium_mesh."
 
@@ -200,3 +213,63 @@ def test_no_import_hides_in_a_function_and_no_private_name_crosses_files() -> No
     assert len(every) > 1000
     assert [entry for entry in every if not entry.top_level and entry.file.name != "__main__.py"] == []
     assert [entry for entry in every if entry.name.startswith("_") and not entry.name.endswith("__")] == []
+
+
+PLUGINS: Final = CHECKOUT / "plugins"
+PURE: Final = frozenset({"refused", "pods_read", "rolled_out", "missing_library", "identity_range"}) | {
+    "diff_plan",
+    "merge_patched",
+    "part_of",
+    "readable_object",
+}
+"""Functions of the rim that send nothing: about a read or its answer, a package that may be missing, and those of apply/diff.py."""
+
+SENDING: Final = frozenset({"ClusterCopies", "ClusterEvidence", "MemberLock", "MeshLock"})
+"""Classes of the rim that send requests."""
+
+TIME: Final = ("datetime.now", "datetime.utcnow", "date.today")
+
+
+def in_plugins() -> list[tuple[str, tuple[Import, ...]]]:
+    """Each file of the collection, as a path below plugins, with its imports."""
+    return [(str(file.relative_to(PLUGINS)), own_imports(file)) for file in sorted(PLUGINS.rglob("*.py"))]
+
+
+def imports(entry: Import, package: str) -> bool:
+    return f"{entry.module}/{entry.name}".startswith(f"plugins/module_utils/{package}/")
+
+
+def test_only_the_rim_imports_the_client_of_api_servers() -> None:
+    assert {package for package in ALLOWED if "kube" in allowed(package)} == RIM
+    found = {path for path, entries in in_plugins() if any(imports(entry, "kube") for entry in entries)}
+    assert {path for path in found if not path.startswith("module_utils/")} == ANSIBLE_RIM
+    assert {path.split("/")[1] for path in found if path.startswith("module_utils/")} == RIM | {"kube"}
+
+
+def test_a_run_gets_what_reads_and_writes_clusters_as_ports() -> None:
+    """Elsewhere only values of the rim are named, and functions that send nothing."""
+    rim = (*RIM, "etcd")
+    found = {
+        f"{path}: {entry.name}"
+        for path, entries in in_plugins()
+        for entry in entries
+        if path.split("/")[1] not in rim and path.removeprefix("module_utils/pipeline/") not in PORTS
+        if entry.name in SENDING or (entry.name.islower() and entry.name not in PURE)
+        if any(imports(entry, package) for package in rim)
+    }
+    assert found == set()
+
+
+def machine(file: Path) -> str:
+    """What ``file`` uses of the clocks and the network of this machine, as ``MACHINE`` has it."""
+    nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
+    named = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    named |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    asked = any(isinstance(node, ast.Attribute) and ast.unparse(node).endswith(TIME) for node in nodes)
+    return " ".join([*(name for name in ("socket", "time") if name in named), *(["datetime"] if asked else [])])
+
+
+def test_clocks_and_sockets_are_used_in_these_files_alone() -> None:
+    found = {str(file.relative_to(PLUGINS)): machine(file) for file in sorted(PLUGINS.rglob("*.py"))}
+    assert {path: used for path, used in found.items() if used} == MACHINE
+    assert {path for path, entries in in_plugins() if any(entry.name == "real_clocks" for entry in entries)} == REAL_CLOCKS

@@ -13,11 +13,11 @@ from tests.collection_path import CHECKOUT
 from tests.testing.options import modules
 
 PIPELINE: Final = CHECKOUT / "plugins" / "module_utils" / "pipeline"
-WRITES: Final = {"apply", "apply_plan", "ClusterCopies", "create", "merge_patch", "delete"}
-"""Names by which something is written: the port, what is behind it, the store of leases, and the methods of the client."""
-GUARDED: Final = {("run.py", "apply_locked", "apply"), ("identity.py", "_record", "ClusterCopies")}
+WRITES: Final = {"apply", "apply_plan", "ClusterCopies", "lease_copies", "issue_token", "create", "merge_patch", "delete"}
+"""Names by which something is written: the ports, what is behind them, and the methods of the client."""
+GUARDED: Final = {("run.py", "apply_locked", "apply"), ("identity.py", "_record", "lease_copies")}
 """File, function and call: all places where the pipeline writes to a mesh. Each refuses to work without the lock."""
-FLEET: Final = {("members.py", "_write_wave", "apply"), ("fleet.py", "_write", "apply")}
+FLEET: Final = {("members.py", "_write_wave", "apply"), ("members.py", "_issue", "issue_token"), ("fleet.py", "_write", "apply")}
 """All places where it writes to a fleet, which has no lock: each write there has its own precondition (docs/decisions/0059)."""
 RIGHTS: Final = {("rbac.py", "_written", "apply")}
 """Where it writes rights, which belong to no run of the mesh: each write has its own precondition."""

@@ -29,7 +29,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.p
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.shown import Shown
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, Step
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import kinds as table
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import scene as observe_scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
 from tests.testing.facts_builders import cluster_facts, failure, not_ready, reader_facts
 from tests.testing.free_lock import FreeLock
@@ -62,7 +61,6 @@ class World:
     def stand_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let the actions observe, write and show here."""
         monkeypatch.setattr(mesh_action, "real_ports", self.ports)
-        monkeypatch.setattr(observe_scene, "read_all_traffic", self.read_all_traffic)
         monkeypatch.setattr(engine_apply, "_write", self.write)
         display = SimpleNamespace(verbosity=0, display=lambda text, color=None: self.output.append(text))
         monkeypatch.setattr(mesh_action, "Display", lambda: display)
@@ -133,6 +131,7 @@ class World:
             "apply": self.apply_plan,
             "lock": FreeLock,
             "clock": self.clock,
+            "read_traffic": self.read_all_traffic,
             "read_links": self.read_all,
             "prove_links": self.prove_all,
         }

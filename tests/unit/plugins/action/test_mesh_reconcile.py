@@ -20,7 +20,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.p
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.shown import Shown
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import Plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import kinds as table
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import scene as observe_scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
 from tests.testing.facts_builders import cluster_facts, failure
 from tests.testing.free_lock import FreeLock
@@ -64,7 +63,8 @@ class Whole:
         return FreeLock(terms, **ports)
 
     def ports(self, show: Callable[[Shown], None]) -> Ports:
-        return replace(self.links.ports(show), observe=self.observe, apply=self.apply, lock=self.lock)
+        read = self.items.read_all_traffic
+        return replace(self.links.ports(show), observe=self.observe, apply=self.apply, lock=self.lock, read_traffic=read)
 
     def run(self, given: Mapping[str, Any], **more: Any) -> Any:
         return self.links.run("mesh_reconcile", mesh=given, **more)
@@ -86,7 +86,6 @@ def make_whole(make_world: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[...
         items = ItemsWorld(every, {host: traffic(host) for host in every})
         whole = Whole(links, items)
         monkeypatch.setitem(table.ROWS, fake_kind.KIND, fake_kind.ROW)
-        monkeypatch.setattr(observe_scene, "read_all_traffic", items.read_all_traffic)
         monkeypatch.setattr(engine_apply, "_write", items.write)
         monkeypatch.setattr(mesh_action, "real_ports", whole.ports)
         return whole

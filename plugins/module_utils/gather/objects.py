@@ -1,34 +1,26 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Two reads for an archive of a bug report: states of containers, and global Services. Of the objects only named fields are kept."""
+"""Objects in an archive of a bug report: states of containers, and global Services. Of the objects only named fields are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from ..base.json_fields import annotations_of, items, mapping, number, text
-from ..kube.client import Cluster
-from .reads import pods_read
 
 GLOBAL: Final = ("service.cilium.io/global", "io.cilium/global-service")
 """Annotations of a global Service; the second is the older name (pkg/annotation/k8s.go)."""
 
 
-def read_container_states(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
-    """Return the state of each container of the agents and of clustermesh-apiserver.
-
-    :raises ClusterError: when the cluster refuses the request or does not answer.
-    """
-    return [row for pod in pods_read(namespace).run(cluster) for row in _container_rows(pod)]
+def container_states(pods: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return the state of each container of pods."""
+    return [row for pod in pods for row in _container_rows(pod)]
 
 
-def read_global_services(cluster: Cluster) -> list[dict[str, Any]]:
-    """Return every Service with an annotation that makes it global, whatever its value.
-
-    :raises ClusterError: when the cluster refuses the request or does not answer.
-    """
-    found = [_service_row(service) for service in cluster.list("/api/v1/services") if annotations_of(service).keys() & set(GLOBAL)]
+def global_services(services: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return every Service with an annotation that makes it global, whatever its value."""
+    found = [_service_row(service) for service in services if annotations_of(service).keys() & set(GLOBAL)]
     return sorted(found, key=lambda row: (row["namespace"], row["name"]))
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Final
 
 from ..base.dialling import Dialler, DialRule, NotDialled, parsed_address, resolve
 from ..mesh.endpoints.endpoint import load_balancer_names, split_host_port
 from ..mesh.endpoints.names import is_dns_name
 from ..mesh.facts.cluster import ClusterFacts
-from .options import PARALLEL
+
+PARALLEL: Final = 10  # names at a time
 
 
 def resolve_names(clusters: Iterable[ClusterFacts]) -> dict[str, tuple[str, ...]]:
