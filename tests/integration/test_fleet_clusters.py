@@ -291,7 +291,7 @@ def test_clusters_leave_when_no_workload_is_there_and_only_what_local_users_put_
     assert hosts.play(both, **gone).changed == 0
 
 
-@pytest.mark.usefixtures("joined")
+@pytest.mark.usefixtures("nobody", "joined")
 def test_a_cluster_in_which_finalizers_hold_something_has_not_left_until_they_are_gone(
     module_lab: MeshLab, karmada: LabApi, hosts: Hosts
 ) -> None:
