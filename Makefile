@@ -127,9 +127,11 @@ sbom: venv ## the bill of materials of the operator's image (CycloneDX), in .bui
 findings: venv ## what the docs say of each finding, from the catalogue
 	@$(python) -m tests.testing.write_code_table
 
-.PHONY: returns
-returns: venv ## what the modules say that they return, from docs/returns.yml and the schema of results
+.PHONY: generated
+generated: venv ## modules, roles and playbooks of items; RETURN of modules; options of actions and roles: each from its source
+	@$(python) -m tests.testing.item_facades
 	@$(python) -m tests.testing.returns
+	@$(python) -m tests.testing.options --write
 
 .PHONY: metrics
 metrics: venv ## the alert rules, the dashboard and docs/metrics.md, from the catalogue of metrics

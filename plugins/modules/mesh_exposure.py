@@ -9,8 +9,7 @@ module: mesh_exposure
 version_added: 0.1.0
 short_description: Expose Services of a mesh to clients outside
 description:
-  - Carries out the list C(exposedServices) of the variable C(cilium_mesh), whose entries are specs of the custom resource
-    ExposedService.
+  - Carries out the list C(exposedServices) of the variable C(cilium_mesh), whose entries are specs of the custom resource ExposedService.
   - Every write is decided before the first one. An item whose spec is not valid, or that planning refuses, writes nothing and keeps the
     objects that it made before; the others are carried out, and the task fails.
   - The objects of an item that is no longer in the list are pruned. They are recognised by their own labels and the
@@ -44,22 +43,18 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: One exposed service
+- name: Carry out exposed services
   edge_portal.cilium_mesh.mesh_exposure:
     mesh:
       binding:
         name: edge-mesh-eu
-        clusterRefs:
-          - name: cluster-ffm-1
-          - name: cluster-ber-2
+        clusterRefs: [{name: cluster-ffm-1}, {name: cluster-ber-2}]
       exposedServices:
         - name: shop
-          service:
-            namespace: production
-            name: shop
+          service: {namespace: production, name: shop}
           port: {number: 443}
           class: LoadBalancer
-          sourceRanges: [198.51.100.0/24]
+          sourceRanges: [192.0.2.0/24]
   register: carried_out
   run_once: true
 
@@ -78,7 +73,7 @@ EXAMPLES = r"""
     hash: 3f9a1c0b7d2e
   run_once: true
 
-- name: Take away everything that the exposed services made
+- name: Prune everything that the exposed services made
   edge_portal.cilium_mesh.mesh_exposure:
     mesh: "{{ cilium_mesh }}"
     state: absent

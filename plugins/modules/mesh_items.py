@@ -9,7 +9,7 @@ module: mesh_items
 version_added: 0.1.0
 short_description: Carry out global services, connectivity intents and exposed services of a mesh
 description:
-  - Carries out all three lists of the variable C(cilium_mesh) on one observation of its clusters, which costs no more requests than one
+  - Carries out all lists of items of the variable C(cilium_mesh) on one observation of its clusters, which costs no more requests than one
     list.
   - Every write is decided before the first one. An item whose spec is not valid, or that planning refuses, writes nothing and keeps the
     objects that it made before; the others are carried out, and the task fails.
@@ -44,31 +44,28 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: All items of the file
+- name: Carry out global services, connectivity intents and exposed services
   edge_portal.cilium_mesh.mesh_items:
     mesh:
       binding:
         name: edge-mesh-eu
-        clusterRefs:
-          - name: cluster-ffm-1
-          - name: cluster-ber-2
+        clusterRefs: [{name: cluster-ffm-1}, {name: cluster-ber-2}]
       globalServices:
-        - name: nginx-global
-          selector:
-            namespace: production
-            name: nginx
+        - name: nginx
+          selector: {namespace: production, name: nginx}
+          affinity: Local
       connectivityIntents:
         - name: frontend-to-backend
           action: Allow
-          source:
-            namespace: production
-            name: frontend
-          destination:
-            namespace: production
-            name: backend
-          ports:
-            - protocol: TCP
-              port: 8080
+          source: {namespace: production, name: frontend}
+          destination: {namespace: production, name: backend}
+          ports: [{protocol: TCP, port: 8080}]
+      exposedServices:
+        - name: shop
+          service: {namespace: production, name: shop}
+          port: {number: 443}
+          class: LoadBalancer
+          sourceRanges: [192.0.2.0/24]
   register: carried_out
   run_once: true
 
@@ -87,7 +84,7 @@ EXAMPLES = r"""
     hash: 3f9a1c0b7d2e
   run_once: true
 
-- name: Take away everything that all items made
+- name: Prune everything that the global services, connectivity intents and exposed services made
   edge_portal.cilium_mesh.mesh_items:
     mesh: "{{ cilium_mesh }}"
     state: absent

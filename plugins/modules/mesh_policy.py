@@ -44,26 +44,18 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: One intent
+- name: Carry out connectivity intents
   edge_portal.cilium_mesh.mesh_policy:
     mesh:
       binding:
         name: edge-mesh-eu
-        clusterRefs:
-          - name: cluster-ffm-1
-          - name: cluster-ber-2
+        clusterRefs: [{name: cluster-ffm-1}, {name: cluster-ber-2}]
       connectivityIntents:
         - name: frontend-to-backend
           action: Allow
-          source:
-            namespace: production
-            name: frontend
-          destination:
-            namespace: production
-            name: backend
-          ports:
-            - protocol: TCP
-              port: 8080
+          source: {namespace: production, name: frontend}
+          destination: {namespace: production, name: backend}
+          ports: [{protocol: TCP, port: 8080}]
   register: carried_out
   run_once: true
 
@@ -82,7 +74,7 @@ EXAMPLES = r"""
     hash: 3f9a1c0b7d2e
   run_once: true
 
-- name: Take away everything that the intents made
+- name: Prune everything that the connectivity intents made
   edge_portal.cilium_mesh.mesh_policy:
     mesh: "{{ cilium_mesh }}"
     state: absent

@@ -43,19 +43,16 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: One global service
+- name: Carry out global services
   edge_portal.cilium_mesh.mesh_service:
     mesh:
       binding:
         name: edge-mesh-eu
-        clusterRefs:
-          - name: cluster-ffm-1
-          - name: cluster-ber-2
+        clusterRefs: [{name: cluster-ffm-1}, {name: cluster-ber-2}]
       globalServices:
-        - name: nginx-global
-          selector:
-            namespace: production
-            name: nginx
+        - name: nginx
+          selector: {namespace: production, name: nginx}
+          affinity: Local
   register: carried_out
   run_once: true
 
@@ -74,7 +71,7 @@ EXAMPLES = r"""
     hash: 3f9a1c0b7d2e
   run_once: true
 
-- name: Take away everything that the global services made
+- name: Prune everything that the global services made
   edge_portal.cilium_mesh.mesh_service:
     mesh: "{{ cilium_mesh }}"
     state: absent

@@ -405,6 +405,7 @@ if __name__ == "__main__":
     stale = {path: text for path, text in current.items() if not path.is_file() or path.read_text(encoding="utf-8") != text}
     for path, text in stale.items():
         if "--write" in sys.argv:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
         print(("written: " if "--write" in sys.argv else "not current: ") + str(path.relative_to(CHECKOUT)))
     sys.exit(0 if "--write" in sys.argv or not stale else 1)

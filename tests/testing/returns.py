@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RETURN of every module, from one text for each key (docs/returns.yml) and the types of the schema of results (result_schema.py).
 
-ansible-core reads RETURN from the file of a module without running it, and knows no fragments of it. ``make returns``, or
+ansible-core reads RETURN from the file of a module without running it, and knows no fragments of it. ``make generated``, or
 ``python -m tests.testing.returns``, writes the files, and a unit test holds that they are current.
 """
 

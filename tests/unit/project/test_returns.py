@@ -20,7 +20,7 @@ NAMES = sorted(path.stem for path in MODULES.glob("*_*.py"))
 @in_one_test
 @pytest.mark.parametrize(("path", "text"), sorted(files().items()), ids=lambda value: getattr(value, "stem", ""))
 def test_return_of_a_module_is_current(path: Path, text: str) -> None:
-    assert path.read_text(encoding="utf-8") == text, "run: make returns"
+    assert path.read_text(encoding="utf-8") == text, "run: make generated"
 
 
 @in_one_test
