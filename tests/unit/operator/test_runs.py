@@ -579,7 +579,7 @@ def test_runs_are_in_memory_unless_another_folder_is_named(monkeypatch: pytest.M
 
 # Results of meshes
 
-PUBLISH = "{name: Publish, run_once: true, edge_portal.cilium_mesh.mesh_publish: {links: [linked], items: [itemed], both: true}}"
+PUBLISH = "{name: Publish, run_once: true, edge_portal.cilium_mesh.mesh_publish: {links: [linked], items: [itemed]}}"
 
 
 def published(services: int, clusters: int) -> dict[str, Any]:
