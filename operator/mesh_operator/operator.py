@@ -335,7 +335,7 @@ class Operator:
         """Update metrics, and meshes that have lost their resource, from time to time."""
         now, listed = time.monotonic(), self.ready()[0]
         kinds = self._endpoints.kinds
-        self._store.look_at_bounds()
+        self._store.check_bounds()
         self.metrics.show(
             endpoints=len(self._endpoints),
             queued=len(self._queue),

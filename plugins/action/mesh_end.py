@@ -49,7 +49,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         width, whole = width_of_terminal() if people else None, Display().verbosity > 0
         text = failure_text(results, judged=str(published.get("judged") or ""), width=width, whole=whole)
         if text:
-            # With them ansible-core prints where this task stands, and its YAML, where there is nothing to mend.
+            # With them ansible-core prints where this task stands, and its YAML, where there is nothing to correct.
             self._task._ds = None
             raise AnsibleAction(text, result={"failed": True, "msg": (failure_name(results) or "see above") if people else text})
         return {"changed": False, **({"msg": approval} if approval else {})}

@@ -22,7 +22,7 @@ from ..module_utils.pipeline.shown import ArchiveMade
 from ..plugin_utils.files import check_places, read_bounded, write_whole
 from ..plugin_utils.installed import collection_version, installed_versions
 from ..plugin_utils.mesh_action import Call, MeshAction
-from ..plugin_utils.play import first_look
+from ..plugin_utils.play import mesh_to_verify
 from ..plugin_utils.spec import spec_of
 
 MODE: Final = 0o600
@@ -39,7 +39,7 @@ class ActionModule(MeshAction):
 
     def execute(self, call: Call) -> Outcome:
         """Read the members, and write the archive; in check mode too, as no cluster is changed by that."""
-        mesh, _unbound = first_look(call.play, call.params["mesh"])
+        mesh, _unbound = mesh_to_verify(call.play, call.params["mesh"])
         where = call.params["path"] or f"cilium-mesh-gather-{mesh.binding.name}-{_stamp(call.now)}.tar.gz"
         pseudonyms = bool(call.params["pseudonyms"] or call.params["pseudonym_file"])
         files = {"path": where, **({"path (the names)": f"{where}.names.json"} if pseudonyms else {})}

@@ -48,7 +48,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
             return {"failed": True, "msg": "; ".join(validation.error_messages)}
         params, given = validation.validated_parameters, task_vars or {}
         if params["check_places"]:
-            return _look(params)
+            return _check_files(params)
         links, items = (first_result(given, params[option]) for option in ("links", "items"))
         if params["tasks"]:
             links = _other_result(given, params["tasks"], ended=params["ended"])
@@ -111,7 +111,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         return ""
 
 
-def _look(params: Mapping[str, Any]) -> dict[str, Any]:
+def _check_files(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return a failure if a file cannot be written."""
     try:
         places_of(_paths(params))

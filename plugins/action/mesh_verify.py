@@ -32,7 +32,7 @@ from ..module_utils.report.passed import passed_sentence
 from ..plugin_utils.files import check_places, forget, write_whole
 from ..plugin_utils.fitted import Line
 from ..plugin_utils.mesh_action import Call, MeshAction
-from ..plugin_utils.play import first_look, lone_clusters, mesh_of
+from ..plugin_utils.play import lone_clusters, mesh_of, mesh_to_verify
 from ..plugin_utils.report import eligibility_lines
 from ..plugin_utils.spec import spec_of
 from ..plugin_utils.verify_document import document
@@ -122,7 +122,7 @@ def _mesh(call: Call, purpose: str) -> tuple[Mesh, bool]:
     given = call.params["mesh"]
     if purpose == "cluster":
         return lone_clusters(call.play, given), False
-    return first_look(call.play, given) if purpose == "connect" else (mesh_of(call.play, given, limited=True), False)
+    return mesh_to_verify(call.play, given) if purpose == "connect" else (mesh_of(call.play, given, limited=True), False)
 
 
 def _reads_peer_records(params: Mapping[str, Any]) -> bool:

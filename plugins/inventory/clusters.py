@@ -274,7 +274,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             return (found for found in clusters_of_contexts(file, wanted, self._decrypted) if self._matches(found.name))
         if wanted:
             raise AnsibleParserError("contexts goes with kubeconfig; with kubeconfigs choose by pattern.")
-        return clusters_of_folder(_path(folder, str(several)), self._matches, self._say_left_out)
+        return clusters_of_folder(_path(folder, str(several)), self._matches, self._warn_of_left_out)
 
     def _clusters_of_management_cluster(self, folder: str) -> Iterator[FoundCluster]:
         source, file = str(self.get_option("source")), self.get_option("kubeconfig")
@@ -295,7 +295,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         with management_cluster("management cluster", asked.kubeconfig, asked.context, folder, self._decrypted) as opened:
             return iter(clusters_of(asked, opened, self._matches))
 
-    def _say_left_out(self, file: str) -> None:
+    def _warn_of_left_out(self, file: str) -> None:
         self.display.v(f"{file} is left out: it is no kubeconfig by its name, and none by its content.")
 
     def _decrypted(self, path: str) -> str:

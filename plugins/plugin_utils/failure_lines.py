@@ -49,7 +49,7 @@ def failure_text(results: Sequence[Mapping[str, Any]], *, judged: str = "", widt
     :param width: columns of the terminal; None: lines have any length. Commands are not broken, so that they can be copied.
     :param whole: nothing is left out, however many lines that takes (``-v``).
     """
-    failed = _told_apart([result for result in results if failure_of(result)])
+    failed = _distinct([result for result in results if failure_of(result)])
     if not failed:
         return one_line(judged, TEXT_LIMIT)
     width = max(width, LEAST_WIDTH) if width is not None else sys.maxsize
@@ -68,7 +68,7 @@ def _lines_of(failed: Sequence[Mapping[str, Any]], width: int, room: int) -> lis
     return [line for place, result in enumerate(failed) for line in _failure_lines(result, width, each, 0 if place else len(BEFORE), alone)]
 
 
-def _told_apart(failed: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _distinct(failed: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the failures that differ in more than their words: links and items of one mesh often fail for the same reason."""
     found: dict[tuple[str, ...], Mapping[str, Any]] = {}
     for result in failed:

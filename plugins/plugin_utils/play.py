@@ -19,7 +19,7 @@ from ..module_utils.base.input_problems import sentence
 from ..module_utils.base.redact import one_line
 from ..module_utils.kubeconfig.access import ClusterAccess
 from ..module_utils.mesh.binding.model import Binding, Mesh
-from ..module_utils.mesh.binding.parse import DEFAULT_NAME, names_all, parse, unsaid
+from ..module_utils.mesh.binding.parse import DEFAULT_NAME, missing_paths, names_all, parse
 from ..module_utils.mesh.endpoints.names import canonical_name, is_endpoint_domain
 from ..module_utils.pipeline.participants import left_out
 from ..module_utils.services.annotations import can_be_permitted
@@ -160,7 +160,7 @@ def mesh_of(play: Play, raw: Any, *, limited: bool = False, leaving: bool = Fals
     """
     require_hosts(play)
     raw = plain(raw)
-    missing = unsaid(raw)
+    missing = missing_paths(raw)
     if missing:
         if raw is not None:
             parse(raw, play.inventory)  # for its errors: a key that is spelled wrong is named first
@@ -180,7 +180,7 @@ def mesh_of(play: Play, raw: Any, *, limited: bool = False, leaving: bool = Fals
     return mesh
 
 
-def first_look(play: Play, raw: Any) -> tuple[Mesh, bool]:
+def mesh_to_verify(play: Play, raw: Any) -> tuple[Mesh, bool]:
     """Return the mesh to verify, and whether no binding says it: then it is every host of the play, before any mesh exists.
 
     :raises InvalidInput: as ``mesh_of``.

@@ -17,7 +17,7 @@ LEFT_TO_TENANTS: Final = tuple(name for name in TENANT_CHOICES if name != "adopt
 
 @dataclass(frozen=True, kw_only=True)
 class PlatformChoices:
-    """Choices of whoever runs the operator. A tenant overrides none of them, but for the image that an intent names itself."""
+    """Choices of the platform that runs the operator. A tenant overrides none of them, but for the image that an intent names itself."""
 
     job_probes: bool = True  # runs may make Jobs that probe intents
     probe_image: str = ""  # as the variable cilium_mesh_probe_image

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Secrets of a namespace that have a label: their metadata alone, page by page, within bounds.
 
-Whoever may write Secrets in a namespace chooses how many there are and how large they and their metadata are (metadata of one object has up
+A writer of Secrets in a namespace chooses how many there are and how large they and their metadata are (metadata of one object has up
 to 1 MiB, as labels have no bound of their own). So a page is reduced to names and our labels before the next one is read.
 """
 

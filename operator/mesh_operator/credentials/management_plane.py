@@ -30,15 +30,15 @@ OWNER_ANNOTATIONS: Final = {
     "networking.edge-portal.eu/cilium-namespace": "cilium_mesh_namespace",
     "networking.edge-portal.eu/endpoint": "cilium_mesh_endpoint_override",
 }
-"""Annotations of the object with the credentials, and the host variables that they become. Whoever provides credentials sets them."""
+"""Annotations of the object with the credentials, and the host variables that they become. The provider of the credentials sets them."""
 
 # Name of a Secret: the API server permits parts between dots that are longer than those of a DNS name (apimachinery, IsDNS1123Subdomain).
 _NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 NO_KUBECONFIG: Final = (
-    "The management plane has no Secret of this workspace with its kubeconfig. Whoever runs the management plane gives such a Secret"
+    "The management plane has no Secret of this workspace with its kubeconfig. The owner of the management plane gives such a Secret"
     f" the label {WORKSPACE_LABEL} with the logical cluster of the workspace, or without kcp with the name of the namespace."
 )
-"""Sentence for each of: no Secret, no kubeconfig in it, another workspace's, nobody's. A tenant cannot distinguish them."""
+"""Sentence for each of: no Secret, no kubeconfig in it, another workspace's, no workspace's. A tenant cannot distinguish them."""
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")  # as the host variable cilium_mesh_elb_id demands it
 
@@ -57,7 +57,7 @@ class Usable:
 
 @dataclass(frozen=True, kw_only=True)
 class SealedKubeconfig:
-    """Cluster whose kubeconfig nobody has read yet. ``text``: base64, as the Secret has it."""
+    """Cluster whose kubeconfig has not been read yet. ``text``: base64, as the Secret has it."""
 
     name: str
     text: str = field(repr=False)
@@ -83,7 +83,7 @@ class NotUsable:
 class SecretRef:
     """``status.kubeconfigSecretRef`` of a Cluster. ``key`` "" means the first of ``kubeconfig`` and ``value`` that exists.
 
-    ``capi_cluster``: the Cluster of Cluster API whose own Secret it is; nobody chose the Secret's name then.
+    ``capi_cluster``: the Cluster of Cluster API whose own Secret it is; no user chose the Secret's name then.
     """
 
     name: str

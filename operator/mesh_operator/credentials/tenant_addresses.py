@@ -40,7 +40,7 @@ KEPT: Final = (
 
 
 def may_be_named(host: str, allowed: Sequence[str]) -> bool:
-    """Return whether a tenant's kubeconfig may name this host. It contacts nobody; a name may be refused when it is dialled.
+    """Return whether a tenant's kubeconfig may name this host. It contacts no server; a name may be refused when it is dialled.
 
     :param host: of a URL: a name, an IPv4 address, or an IPv6 address in brackets.
     :param allowed: CIDRs that would be refused otherwise.
@@ -98,12 +98,12 @@ class DeniedNetworks:
         named = sorted(host for host in hosts - {""} if not stands_for(host))
         with self._answered:
             for host in named:
-                self._look_up(host)
+                self._resolve_in_background(host)
             for host in named:
                 own += self._addresses(host)
         return tuple(dict.fromkeys((*self._fixed, *(str(ip_network(address)) for address in own))))
 
-    def _look_up(self, host: str) -> None:
+    def _resolve_in_background(self, host: str) -> None:
         """Begin a lookup if one is due."""
         name, now = self._names.setdefault(host, _Name()), self._clock()
         if name.ends is None and now >= name.due:

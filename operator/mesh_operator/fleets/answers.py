@@ -68,11 +68,11 @@ class FleetAnswers:
             for row in rows_of(result, "workloads")
             if isinstance(row.get("status"), Mapping) and "revisions" in row["status"]
         }
-        there = [stored for stored in tenant.of(REVISION) if stored.missing_since is None]
-        of = {stored.key: str((stored.obj.get("spec") or {}).get("workload")) for stored in there}
+        known = [stored for stored in tenant.of(REVISION) if stored.missing_since is None]
+        of = {stored.key: str((stored.obj.get("spec") or {}).get("workload")) for stored in known}
         self._remove(
             stored
-            for stored in there
+            for stored in known
             if of[stored.key] not in owners or stored.key.name not in listed.get(of[stored.key], {stored.key.name})
         )
         return self._publish_services(tenant, owners, result)
@@ -109,13 +109,13 @@ class FleetAnswers:
                 unmade.append(owner.key.name)
                 continue
             spec = {key: value for key, value in row.items() if key != "name"}
-            there = self._find(tenant, SERVICE, name)
-            if there is None:
+            known = self._find(tenant, SERVICE, name)
+            if known is None:
                 self._make([Answer(SERVICE, name, owner, {"spec": spec}, binding.url)])
-            elif _annotations(there).get(FOR_WORKLOAD) == owner.key.name and {**(there.obj.get("spec") or {}), **spec} != there.obj.get(
+            elif _annotations(known).get(FOR_WORKLOAD) == owner.key.name and {**(known.obj.get("spec") or {}), **spec} != known.obj.get(
                 "spec"
             ):
-                self._api_at(there.url).merge_patch(f"{_collection(there, SERVICE)}/{name}", {"spec": spec}, manager=MANAGER)
+                self._api_at(known.url).merge_patch(f"{_collection(known, SERVICE)}/{name}", {"spec": spec}, manager=MANAGER)
         own = [stored for stored in self._services(tenant) if _is_made(stored)]
         # A workload that still asks for it keeps it, also while its spec is not valid or Karmada cannot be read.
         asking = {name for name, stored in owners.items() if not stored.deleting and _asks_for_service(stored)}

@@ -266,10 +266,10 @@ class FleetReconciler:
         beyond = [stored for stored in found if stored.beyond or STUB in stored.obj]
         for stored in beyond:
             self._writer.status(stored, refused_status(stored, datetime.now(UTC)))
-        told = any(stored.key.kind in (kind, CLUSTER) and is_guarded(stored, BY_KIND[stored.key.kind].finalizer) for stored in beyond)
-        if told:
+        guarding = any(stored.key.kind in (kind, CLUSTER) and is_guarded(stored, BY_KIND[stored.key.kind].finalizer) for stored in beyond)
+        if guarding:
             self._hold(tenant, kind, QUOTA_EXCEEDED, _TOO_MANY)
-        return told
+        return guarding
 
     def _hold(self, tenant: TenantObjects, kind: str, reason: str, message: str, then: Next | None = None) -> Next:
         """Report that nothing is carried out now."""

@@ -152,8 +152,8 @@ def abandons(stored: Stored) -> bool:
 
 def connected_in(bindings: Iterable[Stored]) -> dict[str, list[str]]:
     """Return by binding the clusters that it has connected, as its status says."""
-    there = [stored for stored in bindings if stored.key.kind == BINDING and stored.missing_since is None]
-    found = {stored.key.name: connected_by(stored.obj) for stored in there}
+    bindings_known = [stored for stored in bindings if stored.key.kind == BINDING and stored.missing_since is None]
+    found = {stored.key.name: connected_by(stored.obj) for stored in bindings_known}
     return {name: list(clusters) for name, clusters in found.items() if clusters is not None}
 
 

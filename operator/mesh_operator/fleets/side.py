@@ -129,7 +129,7 @@ class FleetSide:
             return  # only a status or another writer's field
         for unit in self._store.units_of(key):
             self._add(unit)
-        if key.kind in (REVISION, METRICS) and after is None:  # an answer that somebody deleted is made again
+        if key.kind in (REVISION, METRICS) and after is None:  # an answer that was deleted is made again
             for name in UNITS:
                 self._add(FleetKey(key.workspace, key.namespace, name))
 

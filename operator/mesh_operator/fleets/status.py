@@ -108,7 +108,7 @@ def refused_status(stored: Stored, now: datetime) -> Status:
     """Return the status of an object beyond the bounds of its workspace. What it led to before stays."""
     message = (
         f"The workspace has more than {stored.beyond}, the most that the operator takes from one. Nothing is done for this object, until "
-        "older ones are deleted or whoever runs the operator allows more."
+        "older ones are deleted or the platform allows more."
     )
     return _interrupted(stored, QUOTA_EXCEEDED, message, now) | {"phase": ERROR}
 

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""When a mesh is looked at whose links were written and are not ready yet: closely at first, then less and less. Pure.
+"""When a mesh is checked whose links were written and are not ready yet: closely at first, then less and less. Pure.
 
 No run waits for links, since it would hold a worker meanwhile. Kubelet shows a changed Secret to the pods after up to two minutes.
 """
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 FIRST: Final = 1.0  # seconds
-LONGEST: Final = 15.0  # seconds between two looks within PATIENCE
+LONGEST: Final = 15.0  # seconds between two checks within PATIENCE
 PATIENCE: Final = 300.0  # seconds, as the option wait_timeout of the role mesh_connect
-LATER: Final = 60.0  # seconds between two looks afterwards
+LATER: Final = 60.0  # seconds between two checks afterwards
 
 
 class AwaitedLinks:
@@ -26,7 +26,7 @@ class AwaitedLinks:
         self._since = now
 
     def pause(self, phase: str, now: float) -> float | None:
-        """Return the seconds until the next look at the mesh in this phase; None if nothing is awaited of it."""
+        """Return the seconds until the next check of the mesh in this phase; None if nothing is awaited of it."""
         since = self._since
         if phase not in ("Connecting", "Degraded") or since is None:
             self._since = None

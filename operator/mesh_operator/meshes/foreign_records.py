@@ -26,13 +26,13 @@ NO_SOURCE: Final = "unknown"
 """Value of --take-over-records for records that name no source, as versions of the operator before this field wrote them."""
 
 HELD: Final = (
-    "The operator's records are of another source of custom resources, as after a restore or in a copy. Nothing is written until whoever"
-    " runs the operator has decided about them."
+    "The operator's records are of another source of custom resources, as after a restore or in a copy. Nothing is written until the"
+    " platform has decided about them."
 )
 """Message to a tenant. It names no record: that may be another tenant's."""
 
 _WHAT_TO_DO: Final = "They lead to no write. Read docs/backup.md before --take-over-records"
-PAUSE: Final = 60.0  # seconds between two looks at records that may have been deleted
+PAUSE: Final = 60.0  # seconds between two reads of records that may have been deleted
 REMINDER: Final = 3600.0  # seconds between two reports in the log
 
 
@@ -40,12 +40,12 @@ class ForeignRecords:
     """Tracker of the records of other sources. Times are monotonic seconds.
 
     :param taken_over: source whose records become this one's; "" for none.
-    :ivar counts: records of other sources, by reason; as they were at the last look.
+    :ivar counts: records of other sources, by reason; as they were at the last read.
     """
 
     def __init__(self, records: Records, taken_over: str) -> None:
         self._records, self._taken_over = records, taken_over
-        self._looked_at, self._told, self._told_at = float("-inf"), Counter[str](), float("-inf")
+        self._read_at, self._logged, self._logged_at = float("-inf"), Counter[str](), float("-inf")
         self.counts: Mapping[str, float] = {ANOTHER: 0, UNKNOWN: 0}
 
     def own(self, now: float) -> tuple[Record, ...]:
@@ -54,8 +54,8 @@ class ForeignRecords:
             for record in self._records.foreign():
                 if self._taken_over and source_of(record) == self._taken_over:
                     self._take_over(record)
-            if now >= self._looked_at + PAUSE:
-                self._looked_at = now
+            if now >= self._read_at + PAUSE:
+                self._read_at = now
                 self._records.drop_deleted(self._records.foreign())
             self._report(now)
             return self._records.all()
@@ -74,11 +74,11 @@ class ForeignRecords:
     def _report(self, now: float) -> None:
         found = Counter(source_of(record) for record in self._records.foreign())
         self.counts = {ANOTHER: found.total() - found[NO_SOURCE], UNKNOWN: found[NO_SOURCE]}
-        reminds = now >= self._told_at + REMINDER
+        reminds = now >= self._logged_at + REMINDER
         for source, count in found.items():
-            if reminds or count > self._told[source]:
+            if reminds or count > self._logged[source]:
                 log("records_of_another_source", level=WARNING, count=count, source=source, reason=_WHAT_TO_DO)
-        self._told, self._told_at = found, now if reminds else self._told_at
+        self._logged, self._logged_at = found, now if reminds else self._logged_at
 
 
 def source_of(record: Record) -> str:

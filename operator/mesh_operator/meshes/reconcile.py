@@ -199,7 +199,7 @@ class Reconciler:
         for stored in all_of(mesh):
             if not stored.deleting:
                 self._writer.status(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
-        self._removal.let_go(mesh, clusters)
+        self._removal.release_unremovable(mesh, clusters)
         since = parse_time(str(mesh.binding.obj["metadata"].get("creationTimestamp"))) if mesh.binding else None
         young = (datetime.now(UTC) - since).total_seconds() / 10 if since else WAITING
         return Next(seconds=min(max(SOONEST, young), WAITING, self._interval))
@@ -226,13 +226,13 @@ class Reconciler:
         if mesh.binding is not None:
             self._event(mesh.binding, "Warning", DRY_RUN_FAILED, str(failed))
         unread = {name: NotUsable(name=name, reason=DRY_RUN_FAILED, message=str(failed)) for name in clusters}
-        self._removal.let_go(mesh, unread | {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
+        self._removal.release_unremovable(mesh, unread | {name: found for name, found in clusters.items() if isinstance(found, NotUsable)})
         return Next(seconds=None, failed=True)
 
     def _refuse(self, mesh: MeshObjects, *, recorded: bool) -> bool:
         """Report objects beyond the bounds of the workspace, and return whether nothing can be done for the whole mesh.
 
-        That is so if the binding is one of them, or an item that a run was told of: a run without it would remove its objects. So it is if
+        That is so if the binding is one of them, or an item that a run got: a run without it would remove its objects. So it is if
         there are objects that are not even known.
         """
         for stored in mesh.beyond:
@@ -240,26 +240,26 @@ class Reconciler:
                 self._writer.status(stored, status_of_refused(stored, datetime.now(UTC)))
         if not recorded:
             self._writer.release([stored for stored in mesh.beyond if stored.deleting])  # no cluster holds anything of it
-        told = [
+        known_to_runs = [
             stored
             for stored in mesh.beyond
             if stored.key.kind == BINDING or BY_KIND[stored.key.kind].finalizer in finalizers_of(stored.obj)
         ]
         message = "The workspace has more objects than the operator takes from one."
         wait = Wait(phase="Pending", reason=QUOTA_EXCEEDED, message=message, standing=recorded)
-        for stored in all_of(mesh) if told or mesh.ignored else ():
+        for stored in all_of(mesh) if known_to_runs or mesh.ignored else ():
             if not stored.deleting and not stored.beyond:
                 self._writer.status(stored, status_of_waiting(stored, wait, datetime.now(UTC)))
-        return bool(told) or mesh.ignored
+        return bool(known_to_runs) or mesh.ignored
 
     def _report(self, mesh: MeshObjects, dry: DryRun, items: ItemParts) -> Next:
         self._withheld.take(mesh.key, dry.result)
         staying = (stored for stored in all_of(mesh) if not stored.deleting)
         self._writer.statuses(answered_statuses(staying, dry.result, items, datetime.now(UTC)), {})
-        return self._next_look(mesh.key, dry.result, SOONEST if items.later else self._check_after(dry.result))
+        return self._next_check(mesh.key, dry.result, SOONEST if items.later else self._check_after(dry.result))
 
-    def _next_look(self, key: MeshKey, result: Mapping[str, Any], otherwise: float) -> Next:
-        """Return when the mesh is looked at again: soon while its links come up."""
+    def _next_check(self, key: MeshKey, result: Mapping[str, Any], otherwise: float) -> Next:
+        """Return when the mesh is checked again: soon while its links come up."""
         pause = self.memories.recall(key).awaited.pause(str((result["status"].get("binding") or {}).get("phase")), time.monotonic())
         return Next(seconds=otherwise) if pause is None else Next(seconds=min(pause, self._interval), urgency=Urgency.FOLLOW_UP)
 
@@ -321,7 +321,7 @@ class Reconciler:
             if changed:
                 self.memories.recall(key).awaited.written(time.monotonic())
         later = last_good.at + self._interval - time.monotonic() if last_good else self._interval
-        return self._next_look(key, result, max(0.0, min(SOONEST if run.items.later else self._check_after(result), later)))
+        return self._next_check(key, result, max(0.0, min(SOONEST if run.items.later else self._check_after(result), later)))
 
     def _show_run(self, request: MeshRequest, mesh: MeshObjects, dry: DryRun | None, *, was_new: bool) -> dict[ObjectKey, Status]:
         """Write the statuses that hold while the run is at work, and return them by key.
@@ -329,8 +329,8 @@ class Reconciler:
         Of a mesh that is not connected, a run carries out items only if its links come up at once.
         """
         now, found = datetime.now(UTC), dict[ObjectKey, Status | None]()
-        binding, there = mesh.binding, {stored.key: stored for stored in all_of(mesh) if stored.missing_since is None and stored.url}
-        leaving = there.values() if request.absent else [stored for stored in request.leaving if stored.deleting]
+        binding, stored_now = mesh.binding, {stored.key: stored for stored in all_of(mesh) if stored.missing_since is None and stored.url}
+        leaving = stored_now.values() if request.absent else [stored for stored in request.leaving if stored.deleting]
         found |= {stored.key: status_of_removal(stored, now) for stored in leaving}
         if not request.absent and binding is not None:
             measured = status_of_result(binding, dry.result, now) if dry else None
@@ -341,8 +341,8 @@ class Reconciler:
             if phase in GOOD or dry is None or was_new:  # else a dry run has read that the items go on waiting for the mesh
                 anew = bool(request.variables.get("cilium_mesh_former"))  # items are removed from clusters that leave
                 found |= {stored.key: status_during_run(stored, now, anew=anew) for stored in request.items}
-        shown = {key: status for key, status in found.items() if status is not None and key in there}
-        self._writer.statuses(((there[key], status) for key, status in shown.items()), {})
+        shown = {key: status for key, status in found.items() if status is not None and key in stored_now}
+        self._writer.statuses(((stored_now[key], status) for key, status in shown.items()), {})
         return shown
 
     def _was_never_carried_out(self, mesh: MeshObjects) -> bool:

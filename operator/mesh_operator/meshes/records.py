@@ -113,13 +113,13 @@ class Records:
             self._seen[name] = self._api.get(f"{self._path}/{name}")
 
     def drop_deleted(self, records: Iterable[Record]) -> None:
-        """Take that those of these records do not exist whose ConfigMaps are gone: whoever runs the platform may have deleted them.
+        """Take that those of these records do not exist whose ConfigMaps are gone: an owner of the platform may have deleted them.
 
         :raises ClusterError: when they cannot be read.
         """
         names = [name_of(record.key) for record in records]
-        there = self._listed() if names else {}
-        self._seen |= {name: None for name in names if name not in there}
+        listed = self._listed() if names else {}
+        self._seen |= {name: None for name in names if name not in listed}
 
     def is_own(self, record: Record) -> bool:
         """Return whether the record is known to be of this source.

@@ -39,7 +39,7 @@ class Removal:
         self._records, self._writer, self._memories = records, writer, memories
         self._deadline, self._event = deadline, event
 
-    def let_go(self, mesh: MeshObjects, clusters: Mapping[str, Any]) -> None:
+    def release_unremovable(self, mesh: MeshObjects, clusters: Mapping[str, Any]) -> None:
         """Remove finalizers of deleted resources that no run can remove: at once if no cluster holds anything, else as ``give_up``."""
         if self._records.get(mesh.key) is None:
             self._writer.release(deleting(mesh))

@@ -66,9 +66,7 @@ def status_of_waiting(stored: Stored, wait: Wait, now: datetime) -> Status:
 def status_of_refused(stored: Stored, now: datetime) -> Status:
     """Return the status of an object beyond the bounds of its workspace: nothing is done for it, and what it led to before stays."""
     message = f"The workspace has more than {stored.beyond}, the most that the operator takes from one. Nothing is done for this object,"
-    return _unmeasured(
-        stored, "Error", QUOTA_EXCEEDED, f"{message} until older ones are deleted or whoever runs the operator allows more.", now
-    )
+    return _unmeasured(stored, "Error", QUOTA_EXCEEDED, f"{message} until older ones are deleted or the platform allows more.", now)
 
 
 def status_of_failed_run(stored: Stored, run: RunResult, now: datetime) -> Status:

@@ -80,7 +80,7 @@ class Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class Permits:
-    """Permits of whoever runs the operator, for all clusters: a tenant must not permit itself names and addresses in other clusters.
+    """Permits of the platform, for all clusters: a tenant must not permit itself names and addresses in other clusters.
 
     ``networks``: CIDRs of API servers and mesh endpoints that would be refused otherwise; ``domains``: for names of mesh endpoints;
     ``denied``: returns CIDRs at which nothing is contacted for tenants; ``annotations``: that items may set on Services.

@@ -187,7 +187,7 @@ def _not_private(found: os.stat_result) -> str:
         return "belongs to another user"
     if not stat.S_ISDIR(found.st_mode):
         return "is no folder"
-    # In a volume of a pod with fsGroup a folder inherits the bit setgid (kubernetes: pkg/volume/volume_linux.go), which opens it to nobody.
+    # In a volume of a pod with fsGroup, a folder inherits the bit setgid (kubernetes: pkg/volume/volume_linux.go), which lets no user in.
     mode = stat.S_IMODE(found.st_mode) & ~stat.S_ISGID
     return f"has the mode {mode:04o} and not 0700" if mode != 0o700 else ""
 

@@ -17,9 +17,9 @@ Key = TypeVar("Key", bound=UnitKey)
 
 
 class Lane(StrEnum):
-    """Lane of a queue. Meshes whose turns are slow, or of which nothing is known, wait apart, so that they hold up nobody else.
+    """Lane of a queue. Meshes whose turns are slow, or of which nothing is known, wait apart, so that they hold up no others.
 
-    Workspaces cost nothing, so somebody may bring ever new ones.
+    Workspaces cost nothing, so a tenant may bring ever new ones.
     """
 
     QUICK = "quick"

@@ -94,7 +94,7 @@ class ResourceWriter:
             try:
                 api.merge_patch(f"{path_of(stored)}/status", body, manager=MANAGER)
                 return True
-            except WriteConflict:  # a finalizer or the spec changed in between; nobody else writes the status
+            except WriteConflict:  # a finalizer or the spec changed in between; no other process writes the status
                 if attempt == TRIES - 1:
                     raise
         return False

@@ -31,7 +31,7 @@ from .stored import MeshObjects, Object, Stored, TenantObjects
 
 KEEP: Final = 600.0  # seconds; an object that moves to another shard is gone from the one before the other shows it
 REFUSED_AGAIN: Final = 5.0  # seconds
-PROVISIONAL: Final = "it may have"  # in place of a bound, of a new object until all of its workspace are looked at again
+PROVISIONAL: Final = "it may have"  # in place of a bound, of a new object until all of its workspace are checked again
 _MESH: Final = frozenset(row.kind for row in ROWS)
 _OF_FLEETS: Final = frozenset(row.kind for row in FLEET_ROWS)
 
@@ -52,8 +52,8 @@ class Store:
         self._bounds, self._budget = bounds, MemoryBudget(bounds)
         self._touched: set[str] = set()  # workspaces of which something changes now
         self._new: set[ObjectKey] = set()  # objects that were not known before this change
-        self._unbound: set[str] = set()  # workspaces of which something changed since their bounds were looked at
-        self._refused: dict[str, float] = {}  # workspaces beyond their bounds -> when these are looked at again
+        self._unbound: set[str] = set()  # workspaces of which something changed since their bounds were checked
+        self._refused: dict[str, float] = {}  # workspaces beyond their bounds -> when these are checked again
         self._ignored = IgnoredObjects()
         self._settled = False  # whether all was listed once
         self._changed, self._clock, self._lock = changed, clock, RLock()
@@ -98,7 +98,7 @@ class Store:
                 self._lose(url, key, changes)
             self._forget(kind)
             self._ignored.end(url, kind)
-            self._look_again(self._touched | {key.workspace for key in shown if key is not None and key.workspace in self._unbound})
+            self._check_again(self._touched | {key.workspace for key in shown if key is not None and key.workspace in self._unbound})
             self._settle_shares()
 
     def unserved(self, url: str, kind: str) -> bool:
@@ -325,18 +325,18 @@ class Store:
         """Judge by age once all is listed for the first time: until then what came first has its place."""
         if not self._settled and self._is_listed(BY_KIND.keys()):
             self._settled = True
-            self._look_again(self._budget.settle())
+            self._check_again(self._budget.settle())
 
-    def _look_again(self, workspaces: Iterable[str]) -> None:
+    def _check_again(self, workspaces: Iterable[str]) -> None:
         for workspace in workspaces:
             self._touched.add(workspace)
             if workspace in self._refused:
                 self._refused[workspace] = self._clock()
 
-    def look_at_bounds(self) -> None:
+    def check_bounds(self) -> None:
         """Find out what is within the bounds of workspaces that changed; to be called from time to time."""
         with self._changing():
-            self._look_again(self._budget.regain())
+            self._check_again(self._budget.regain())
             self._touched |= self._unbound
 
     @property

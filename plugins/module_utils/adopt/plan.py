@@ -228,11 +228,11 @@ def _alias_step(binding: Binding, cluster: ClusterFacts, memory: AdoptionRecord)
     workload = cluster.apiserver if cluster.runs_kvstoremesh else cluster.agent
     if workload is None or not memory.aliases or _in_configuration(cluster):
         return None
-    there = {alias.ip: alias for alias in workload.host_aliases}
-    missing = {ip: names for ip, names in memory.aliases.items() if ip not in there}
+    existing = {alias.ip: alias for alias in workload.host_aliases}
+    missing = {ip: names for ip, names in memory.aliases.items() if ip not in existing}
     if not missing:
         return None
-    own = {ip: alias.hostnames for ip, alias in there.items() if binding.manager in alias.managers}
+    own = {ip: alias.hostnames for ip, alias in existing.items() if binding.manager in alias.managers}
     return Step(
         wave=WAVE,
         cluster=cluster.host,

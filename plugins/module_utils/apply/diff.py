@@ -81,8 +81,8 @@ def _sides(step: Step, facts: Mapping[str, ClusterFacts], manager: str, traffic:
     if isinstance(action, ApiWrite):
         if step.cluster in traffic:
             return _sides_of_item(action, traffic_object(traffic[step.cluster], action.path))
-        there = observed_object(cluster, action.path)
-        return _sides_of_call(action, there, {key: _planned(recipe, facts) for key, recipe in sorted(action.secret_data.items())})
+        observed = observed_object(cluster, action.path)
+        return _sides_of_call(action, observed, {key: _planned(recipe, facts) for key, recipe in sorted(action.secret_data.items())})
     if isinstance(action, ApplySecret):
         secret = _secret(cluster, action.name)
         after = {key: _planned(recipe, facts) for key, recipe in sorted(action.data.items())}
@@ -97,29 +97,29 @@ def _sides(step: Step, facts: Mapping[str, ClusterFacts], manager: str, traffic:
     return Sides(before if gone.kind == "ConfigMap" else _own_data(_secret(cluster, gone.name), manager), None)
 
 
-def _sides_of_call(action: ApiWrite, there: dict[str, Any] | None, planned: Mapping[str, str]) -> Sides:
+def _sides_of_call(action: ApiWrite, observed: dict[str, Any] | None, planned: Mapping[str, str]) -> Sides:
     """Return both sides of an API call. Before: the observed values of the fields that the call sets."""
     if action.method == "delete":
-        return Sides(readable_object(there), None)
+        return Sides(readable_object(observed), None)
     body = {**action.body, "data": {**(action.body.get("data") or {}), **planned}} if planned else dict(action.body)
-    if action.method == "create" or there is None:
+    if action.method == "create" or observed is None:
         return Sides(None, body or None)
     shape = {key: value for key, value in body.items() if key not in ("apiVersion", "kind")}
-    before = part_of(there, shape)
+    before = part_of(observed, shape)
     after = merge_patched(before, shape)
     return Sides(readable_object(before, after), readable_object(after, before))
 
 
-def _sides_of_item(action: ApiWrite, there: dict[str, Any] | None) -> Sides:
+def _sides_of_item(action: ApiWrite, observed: dict[str, Any] | None) -> Sides:
     """Return both sides of an item's write.
 
     A policy is the binding's as a whole, without defaults in the written fields (schemas of cilium.io/v2): the diff shows a removed rule.
     """
-    if there is None or action.method != "apply" or not action.path.startswith("/apis/cilium.io/"):
-        return _sides_of_call(action, there, {})
+    if observed is None or action.method != "apply" or not action.path.startswith("/apis/cilium.io/"):
+        return _sides_of_call(action, observed, {})
     shape = {key: value for key, value in action.body.items() if key not in ("apiVersion", "kind")}
-    whole: dict[str, Any] = {key: there[key] for key in ("spec", "specs") if key in there}
-    before = {**part_of(there, shape), **whole}
+    whole: dict[str, Any] = {key: observed[key] for key in ("spec", "specs") if key in observed}
+    before = {**part_of(observed, shape), **whole}
     return Sides(readable_object(before), readable_object(shape))
 
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Addresses that a run dials for the owner of a cluster, where ranges are denied: it resolves a name once, and dials what it judged.
 
-The owner of a cluster chooses the server of its kubeconfig and the endpoints in its Secrets. Where whoever runs the controller denies
-ranges (host variable ``cilium_mesh_denied_networks``), no connection goes there, and the owner is told one sentence, whatever the reason,
-so that nobody can scan ports and names that only the controller sees.
+The owner of a cluster chooses the server of its kubeconfig and the endpoints in its Secrets. Where the operator of the controller
+denies ranges (host variable ``cilium_mesh_denied_networks``), no connection goes there, and the owner gets one sentence,
+whatever the reason, so that no owner can scan ports and names that only the controller sees.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Answers = Sequence[str]
 
 
 class NotDialled(OSError):
-    """Address or name that is not dialled. The text is for the log of whoever denies ranges, and not for the owner of the cluster."""
+    """Address or name that is not dialled. The text is for the log of the controller, and not for the owner of the cluster."""
 
 
 def resolve(name: str) -> list[str]:

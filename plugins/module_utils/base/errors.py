@@ -92,7 +92,7 @@ class CredentialsInvalid(ClusterError):
 class Unreachable(ClusterError):
     """No usable answer in time: refused, timed out, name not found, or an untrusted server certificate. Decision: try later.
 
-    :param detail: what the message withholds from the owner of the cluster, for the log of whoever denies ranges (base/dialling.py).
+    :param detail: what the message withholds from the owner of the cluster, for the log of the controller (base/dialling.py).
     """
 
     code = "CM-API-01"

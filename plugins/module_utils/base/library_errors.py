@@ -18,14 +18,14 @@ _PANIC = "PanicException"  # of libraries in Rust, such as cryptography; it is n
 
 
 class LibraryErrors(ContextDecorator):
-    """Block, or function, out of which comes what ``told`` returns in place of any exception.
+    """Block, or function, out of which comes what ``replacement`` returns in place of any exception.
 
     MeshError, ``own`` and what ends a process, such as KeyboardInterrupt, come out as they are. Nothing of the exception is chained, as its
     text may quote what was read.
     """
 
-    def __init__(self, told: Callable[[BaseException], Exception], *, own: type[Exception] = MeshError) -> None:
-        self._told, self._own = told, own
+    def __init__(self, replacement: Callable[[BaseException], Exception], *, own: type[Exception] = MeshError) -> None:
+        self._replacement, self._own = replacement, own
 
     def __enter__(self) -> None:
         pass
@@ -35,7 +35,7 @@ class LibraryErrors(ContextDecorator):
         if error is None or isinstance(error, (self._own, MeshError)):
             return
         if isinstance(error, Exception) or type(error).__name__ == _PANIC:
-            raise self._told(error) from None
+            raise self._replacement(error) from None
 
 
 def raised_by(error: BaseException) -> str:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sets of address ranges, in time n log n for whatever ranges a cluster has.
 
-``ipaddress.collapse_addresses`` and sets of networks are quadratic for chosen ranges: the hash of a network is that of a number, so whoever
-writes the ranges of a CiliumNode can give thousands of them the same hash. Here everything is sorted, and nothing is hashed.
+``ipaddress.collapse_addresses`` and sets of networks are quadratic for chosen ranges: the hash of a network is that of a number, so the
+writer of the ranges of a CiliumNode can give thousands of them the same hash. Here everything is sorted, and nothing is hashed.
 """
 
 from __future__ import annotations

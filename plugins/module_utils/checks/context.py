@@ -20,7 +20,7 @@ from ..mesh.facts.sizes import SizeFacts
 from ..mesh.link_decisions import LinkDecisions
 
 HELD: Final = "CM-EP-09"
-"""Code of the finding about new addresses that are held back. Whoever accepts it lets them be written."""
+"""Code of the finding about new addresses that are held back. If a user accepts it, they are written."""
 
 
 @dataclass(frozen=True, kw_only=True)

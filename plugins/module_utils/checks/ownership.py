@@ -40,7 +40,7 @@ def _objects(facts: ClusterFacts) -> Iterator[tuple[str, str, PeerSecretFacts | 
 def _helm_objects(facts: ClusterFacts, *, kept: bool) -> list[tuple[str, str]]:
     """Return (kind, name) of the objects that Helm owns, with or without the resource policy "keep".
 
-    A ConfigMap that a binding, or somebody with the commands of CM-USER-01, made has Helm's marks so that Helm can take it over, and is
+    A ConfigMap that a binding, or a user with the commands of CM-USER-01, made has Helm's marks so that Helm can take it over, and is
     not Helm's until that happened.
     """
     return [

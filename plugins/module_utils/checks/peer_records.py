@@ -48,8 +48,8 @@ def published_name_and_id_are_configured(context: CheckContext, facts: ClusterFa
         text = "there is no cluster-config of that name, so that its peers wait for one"
     elif records.config.get("id") != facts.id:
         published = records.config.get("id")
-        there = "it has no id there" if published is None else f"its id there is {show(str(published))}"
-        text = f"{there}, and {facts.id} in cilium-config"
+        claim = "it has no id there" if published is None else f"its id there is {show(str(published))}"
+        text = f"{claim}, and {facts.id} in cilium-config"
     else:
         return
     yield finding(

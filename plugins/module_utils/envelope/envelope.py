@@ -180,14 +180,14 @@ def _envelope(mesh: Mesh, sizes: Mapping[str, ClusterSize], newcomer: Newcomer |
     if newcomer is None:
         rows = [Row(now=usage, after=None, fits=None) for usage in now]
         return Envelope(rows=_sorted(rows), loads=tuple((load, None) for load in etcd_loads(sizes, mesh.peers)), newcomer=None)
-    partners = _partners(mesh)
-    more = {host: _with_newcomer(size, newcomer) if host in partners else size for host, size in sizes.items()}
+    neighbours = _neighbours(mesh)
+    more = {host: _with_newcomer(size, newcomer) if host in neighbours else size for host, size in sizes.items()}
     more[NEWCOMER] = _size(newcomer, sizes)
 
     def peers(host: str) -> Sequence[str]:
         if host == NEWCOMER:
-            return partners
-        return (*mesh.peers(host), NEWCOMER) if host in partners else mesh.peers(host)
+            return neighbours
+        return (*mesh.peers(host), NEWCOMER) if host in neighbours else mesh.peers(host)
 
     later = {(usage.bound, usage.cluster, usage.detail): usage for usage in usages(more, peers)}
     rows = []
@@ -220,7 +220,7 @@ def _load(now: Load, after: Load | None) -> dict[str, Any]:
     return {"cluster": now.cluster, **data(now), "withOneMore": None if after is None else data(after)}
 
 
-def _partners(mesh: Mesh) -> tuple[str, ...]:
+def _neighbours(mesh: Mesh) -> tuple[str, ...]:
     """Return the members with which a newcomer is linked: the hubs, or all members. With pairs it is the worst case."""
     topology = mesh.binding.topology
     return tuple(host for host in mesh.clusters if topology.mode is not Mode.HUB_AND_SPOKE or host in topology.hubs)

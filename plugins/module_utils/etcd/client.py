@@ -54,7 +54,7 @@ class ReadFailure(StrEnum):
 class EtcdError(Exception):
     """Failed read of a range. ``message`` is one sentence without a secret.
 
-    ``detail``: what the message withholds from the owner of the cluster, for the log of whoever denies ranges.
+    ``detail``: what the message withholds from the owner of the cluster, for the log of the controller.
     """
 
     def __init__(self, why: ReadFailure, message: str, *, detail: str = "") -> None:

@@ -15,7 +15,7 @@ from ..mesh.facts.traffic import PodMeta, TrafficFacts
 from ..observe.reads import Read
 from .question import QuestionSide
 
-PODS_LOOKED_AT = 5  # of each end; pods of one workload are alike
+PODS_READ = 5  # of each end; pods of one workload are alike
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ def pods_of(traffic: TrafficFacts, side: QuestionSide) -> tuple[PodMeta, ...]:
 def identity_reads(pods: Iterable[PodMeta]) -> dict[tuple[str, str], Read]:
     """Return the reads of the identities of the first pods, by (namespace, pod)."""
     root = "/apis/cilium.io/v2/namespaces"
-    first = list(pods)[:PODS_LOOKED_AT]
+    first = list(pods)[:PODS_READ]
     return {(pod.namespace, pod.name): Read(path=f"{root}/{pod.namespace}/ciliumendpoints/{pod.name}") for pod in first}
 
 

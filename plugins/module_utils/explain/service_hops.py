@@ -189,8 +189,8 @@ def _backends(cluster: str, traffic: TrafficFacts, key: Key, port: Mapping[str, 
         if entry.managed_by == MIRRORED or entry.source_cluster:
             continue
         matching = [
-            there
-            for name, protocol, there in entry.ports
+            number
+            for name, protocol, number in entry.ports
             if port_names_match(facts, port.get("name") or "", name) and protocol == (port.get("protocol") or "TCP")
         ]
         if matching:

@@ -16,7 +16,7 @@ from ..policies.evaluate.world import policy_world
 from ..services.mesh_view import NAMESPACE_GLOBAL
 from ..services.mesh_view import MeshView as Services
 from .hop import Answer, Explanation, Hop
-from .inputs import PODS_LOOKED_AT, ExplainInputs, pods_of
+from .inputs import PODS_READ, ExplainInputs, pods_of
 from .policy_hops import End, policy_hops
 from .question import Question, QuestionSide
 from .service_hops import Backends, backend_hop, node_port_hop, service_hop
@@ -61,17 +61,17 @@ def _pod_way(question: Question, inputs: ExplainInputs) -> tuple[list[Hop], list
 
 def _between(question: Question, target: End, inputs: ExplainInputs) -> Sequence[Hop]:
     """Return the hops of what both clusters have to know of each other; none within one cluster."""
-    here, there = question.source.cluster, target.cluster
-    if here == there:
+    here, peer = question.source.cluster, target.cluster
+    if here == peer:
         return [Hop(name="link", answer=Answer.SKIPPED, cluster=here, summary="both ends are in one cluster")]
     what = "it knows the backends there" if question.target.service else "it knows the addresses there"
     return [
         *(
             _namespace_hop(host, namespace, inputs)
-            for host, namespace in ((here, question.source.namespace), (there, question.target.namespace))
+            for host, namespace in ((here, question.source.namespace), (peer, question.target.namespace))
         ),
-        link_hop(here, there, what, inputs),
-        link_hop(there, here, "it knows the identity of the source", inputs),
+        link_hop(here, peer, what, inputs),
+        link_hop(peer, here, "it knows the identity of the source", inputs),
     ]
 
 
@@ -116,8 +116,8 @@ def pods_hop(name: str, side: QuestionSide, inputs: ExplainInputs) -> tuple[Hop,
     if not pods:
         text = f"{side.cluster} has no {side}"
         return Hop(name=name, answer=Answer.BROKEN, cluster=side.cluster, summary=text, fix="Start it, or correct the selector."), ()
-    shown = ", ".join(pod.name for pod in pods[:PODS_LOOKED_AT])
-    more = f" and {len(pods) - PODS_LOOKED_AT} more" if len(pods) > PODS_LOOKED_AT else ""
+    shown = ", ".join(pod.name for pod in pods[:PODS_READ])
+    more = f" and {len(pods) - PODS_READ} more" if len(pods) > PODS_READ else ""
     text = f"{count(len(pods), 'pod')} in {side.cluster}"
     return Hop(name=name, answer=Answer.OK, cluster=side.cluster, summary=text, evidence=(shown + more,)), pods
 
@@ -202,9 +202,9 @@ def network_hop(source: str, target: str, inputs: ExplainInputs) -> Hop:
 def _judged(source: str, target: str, ways: Mapping[tuple[str, str], Mapping[str, Any]]) -> tuple[Answer, str]:
     """Return the answer of the hop and its sentence, from the paths of both directions."""
     between = f"nodes of {source} and {target}"
-    for (here, there), paths in ways.items():
+    for (here, peer), paths in ways.items():
         if paths.get("asked") and not paths.get("reached") and paths.get("blocked") in _LOST:
-            return Answer.BROKEN, f"no packet of a pod passes from the nodes of {here} to those of {there}"
+            return Answer.BROKEN, f"no packet of a pod passes from the nodes of {here} to those of {peer}"
     if any(paths.get("blocked") in _LOST for paths in ways.values()):
         return Answer.UNKNOWN, f"packets pass between some {between}, so it depends on the nodes of the pods"
     probed = [paths for paths in ways.values() if paths.get("asked")]

@@ -32,27 +32,27 @@ class AddressStatus:
 
 
 def address_status(
-    item: ExposedService, there: ObjectFacts | None, facts: ClusterFacts, traffic: TrafficFacts, versions: Iterable[int]
+    item: ExposedService, observed: ObjectFacts | None, facts: ClusterFacts, traffic: TrafficFacts, versions: Iterable[int]
 ) -> AddressStatus:
-    """Return the addresses of the object ``there``.
+    """Return the addresses of the object ``observed``.
 
     :param versions: IP versions that are exposed.
     """
-    if there is None:
+    if observed is None:
         return AddressStatus()
     if item.exposure == "Gateway":
-        return _of_gateway(there)
-    ports = [port for port in there.spec.get("ports") or () if isinstance(port, Mapping)]
+        return _of_gateway(observed)
+    ports = [port for port in observed.spec.get("ports") or () if isinstance(port, Mapping)]
     if item.exposure == "LoadBalancer":
-        return _of_load_balancer(there, ports)
+        return _of_load_balancer(observed, ports)
     number = next((int(port["nodePort"]) for port in ports if port.get("nodePort")), 0)
-    local = there.spec.get("externalTrafficPolicy") == "Local"
+    local = observed.spec.get("externalTrafficPolicy") == "Local"
     nodes = _nodes_with_endpoints(traffic, (item.namespace, item.service)) if local else None
     return AddressStatus(addresses=_of_nodes(facts.nodes, nodes, frozenset(versions)) if number else (), port=number)
 
 
-def _of_load_balancer(there: ObjectFacts, ports: Sequence[Mapping[str, Any]]) -> AddressStatus:
-    balancer = there.status.get("loadBalancer")
+def _of_load_balancer(observed: ObjectFacts, ports: Sequence[Mapping[str, Any]]) -> AddressStatus:
+    balancer = observed.status.get("loadBalancer")
     found = balancer.get("ingress") if isinstance(balancer, Mapping) else None
     rows = [row for row in found or () if isinstance(row, Mapping)]
     addresses = tuple(text for row in rows if (text := str(row.get("ip") or row.get("hostname") or "")))
@@ -61,11 +61,11 @@ def _of_load_balancer(there: ObjectFacts, ports: Sequence[Mapping[str, Any]]) ->
     return AddressStatus(addresses=tuple(map(printable, addresses)), port=number, beyond=beyond)
 
 
-def _of_gateway(there: ObjectFacts) -> AddressStatus:
-    listeners = [entry for entry in there.spec.get("listeners") or () if isinstance(entry, Mapping)]
+def _of_gateway(observed: ObjectFacts) -> AddressStatus:
+    listeners = [entry for entry in observed.spec.get("listeners") or () if isinstance(entry, Mapping)]
     port = next((int(entry["port"]) for entry in listeners if entry.get("port")), 0)
-    values = [str(row.get("value") or "") for row in there.status.get("addresses") or () if isinstance(row, Mapping)]
-    refused = _refusal(there)
+    values = [str(row.get("value") or "") for row in observed.status.get("addresses") or () if isinstance(row, Mapping)]
+    refused = _refusal(observed)
     reason, message = (str(refused.get("reason") or "NotProgrammed"), str(refused.get("message") or "")) if refused else ("", "")
     return AddressStatus(
         addresses=() if reason else tuple(printable(value) for value in values if value),
@@ -75,10 +75,10 @@ def _of_gateway(there: ObjectFacts) -> AddressStatus:
     )
 
 
-def _refusal(there: ObjectFacts) -> Mapping[str, Any] | None:
+def _refusal(observed: ObjectFacts) -> Mapping[str, Any] | None:
     """Return a condition with which the controller refuses the Gateway or its listener (a missing certificate, for example)."""
-    listeners = [row for row in there.status.get("listeners") or () if isinstance(row, Mapping)]
-    rows = [row for holder in (there.status, *listeners) for row in holder.get("conditions") or () if isinstance(row, Mapping)]
+    listeners = [row for row in observed.status.get("listeners") or () if isinstance(row, Mapping)]
+    rows = [row for holder in (observed.status, *listeners) for row in holder.get("conditions") or () if isinstance(row, Mapping)]
     said_no = (row for row in rows if row.get("type") in ("Accepted", "ResolvedRefs") and row.get("status") == "False")
     return next(said_no, None)
 

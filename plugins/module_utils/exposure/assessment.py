@@ -56,7 +56,7 @@ class Assessment:
     trouble: ExposureIssue | None = None
     target: ExposureTarget | None = None
     enforcement: Enforcement | None = None
-    there: ObjectFacts | None = None  # our object that gets the address
+    observed: ObjectFacts | None = None  # our object that gets the address
     named: bool = False  # names lead here: it has the annotation for DNS, the Gateway its route
     standing: AddressStatus = field(default_factory=AddressStatus)
     ready: int = 0  # endpoints of the Service in this cluster
@@ -69,25 +69,25 @@ def assess(item: ExposedService, siblings: CompetingServices, host: str, scene: 
         return Assessment(host=host, state=State.SILENT)
     facts, traffic = scene.facts[host], scene.traffic[host]
     found = traffic.by_path.get(main_path(scene.binding, item))
-    there = found if found is not None and owning_item(scene.binding, found) == item.ref else None
-    named = there is not None and (DNS_ANNOTATION in there.annotations or route_path(scene.binding, item) in traffic.by_path)
+    observed = found if found is not None and owning_item(scene.binding, found) == item.ref else None
+    named = observed is not None and (DNS_ANNOTATION in observed.annotations or route_path(scene.binding, item) in traffic.by_path)
     target = find_target(item, traffic)
     if isinstance(target, ExposureIssue):
-        return Assessment(host=host, state=State.UNFIT, trouble=target, there=there, named=named)
+        return Assessment(host=host, state=State.UNFIT, trouble=target, observed=observed, named=named)
     trouble = system_service_issue(target, facts)
     if trouble is None and item.exposure == "Gateway":
         trouble = why_no_gateway(item, target, facts, traffic)
     means = trouble or enforcement(item, target, facts, traffic, siblings.competitors(item, host, scene))
     ready = endpoint_counts(traffic, target.service.key).ready
     if isinstance(means, ExposureIssue):
-        return Assessment(host=host, state=State.UNFIT, trouble=means, target=target, there=there, named=named, ready=ready)
-    standing = address_status(item, there, facts, traffic, means.versions)
+        return Assessment(host=host, state=State.UNFIT, trouble=means, target=target, observed=observed, named=named, ready=ready)
+    standing = address_status(item, observed, facts, traffic, means.versions)
     return Assessment(
         host=host,
-        state=_state(there, standing, ready, scene.now),
+        state=_state(observed, standing, ready, scene.now),
         target=target,
         enforcement=means,
-        there=there,
+        observed=observed,
         named=named,
         standing=standing,
         ready=ready,
@@ -113,14 +113,14 @@ def remote_endpoints(assessments: Mapping[str, Assessment], wanted: frozenset[st
     return {host: sum(ready for other, ready in shares.items() if other != host) for host in takes}
 
 
-def _state(there: ObjectFacts | None, standing: AddressStatus, ready: int, now: datetime) -> State:
+def _state(observed: ObjectFacts | None, standing: AddressStatus, ready: int, now: datetime) -> State:
     if not ready:
         return State.EMPTY
     if standing.addresses:
         return State.WELL
-    return State.LATE if there is not None and (standing.rejected or _overdue(there, now)) else State.STARTING
+    return State.LATE if observed is not None and (standing.rejected or _overdue(observed, now)) else State.STARTING
 
 
-def _overdue(there: ObjectFacts, now: datetime) -> bool:
-    made = parse_time(there.created)
+def _overdue(observed: ObjectFacts, now: datetime) -> bool:
+    made = parse_time(observed.created)
     return made is None or now - made > PATIENCE

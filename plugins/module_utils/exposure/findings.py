@@ -21,7 +21,7 @@ def exposure_findings(decision: PlacementDecision, scene: Scene, *, blocking: bo
     """Yield the findings about one item. ``blocking``: the item is possible in no cluster."""
     ref = decision.item.ref
     if not decision.item.source_ranges:
-        yield _nobody(decision).about(ref)
+        yield _no_source_ranges(decision).about(ref)
         return
     trouble = None if blocking else Severity.REMEDIABLE
     for remark, hosts in _grouped((assessment.trouble, host) for host, assessment in decision.assessments.items()):
@@ -40,13 +40,13 @@ def exposure_findings(decision: PlacementDecision, scene: Scene, *, blocking: bo
         yield beside.about(ref, decision.item.primary)
 
 
-def _nobody(decision: PlacementDecision) -> ExposureIssue:
-    there = [host for host, assessment in decision.assessments.items() if assessment.there is not None]
+def _no_source_ranges(decision: PlacementDecision) -> ExposureIssue:
+    exposed_in = [host for host, assessment in decision.assessments.items() if assessment.observed is not None]
     return ExposureIssue(
         code="CM-EXPO-07",
         reason="NoSourceRanges",
         summary="No source range is given, so no client has access: nothing is exposed",
-        evidence=f"what was exposed in {listed(there)} is withdrawn" if there else "",
+        evidence=f"what was exposed in {listed(exposed_in)} is withdrawn" if exposed_in else "",
         fix="Name the ranges that have access in sourceRanges; every address is 0.0.0.0/0 and ::/0.",
     )
 
@@ -74,7 +74,7 @@ def _rests_on_balancer() -> ExposureIssue:
 def _pending(decision: PlacementDecision) -> Iterator[tuple[ExposureIssue | None, str]]:
     for host in decision.order:
         assessment = decision.assessments[host]
-        if host in decision.wanted and assessment.there is not None and _is_late(assessment):
+        if host in decision.wanted and assessment.observed is not None and _is_late(assessment):
             yield _no_address(assessment), host
 
 
@@ -83,7 +83,7 @@ def _is_late(assessment: Assessment) -> bool:
 
 
 def _no_address(assessment: Assessment) -> ExposureIssue:
-    kind = assessment.there.kind if assessment.there is not None else ""
+    kind = assessment.observed.kind if assessment.observed is not None else ""
     refused = assessment.standing.rejected
     return ExposureIssue(
         code="CM-EXPO-09",

@@ -47,12 +47,12 @@ class HostnameRequests:
         refused = {str(entry.ref) for entry in desired.refused}
         found: dict[str, list[HostnameRequest]] = {}
         held: set[tuple[str, str]] = set()
-        for name, who, there in _holders(scene):
+        for name, who, observed in _holders(scene):
             gives_up = who in requesting and requesting[who].hostname != name
             if who and (gives_up or (who not in requesting and who not in refused)):
                 continue  # an item of this binding that this plan removes, or that gets another hostname
             held.add((who, name))
-            found.setdefault(name, []).append(HostnameRequest(_HOLDS, there.created or _NO_TIME, 0, who or f"uid {there.uid}"))
+            found.setdefault(name, []).append(HostnameRequest(_HOLDS, observed.created or _NO_TIME, 0, who or f"uid {observed.uid}"))
         for order, (who, item) in enumerate(requesting.items()):
             if (who, item.hostname) not in held:
                 found.setdefault(item.hostname, []).append(HostnameRequest(_ASKS, item.created or _NO_TIME, order, who))
@@ -71,25 +71,25 @@ def _wants(item: ExposedService) -> bool:
 def _holders(scene: Scene) -> Iterator[tuple[str, str, ObjectFacts]]:
     """Yield (name, our item as text or "", object) for every name on an object of any member."""
     for host in scene.hosts:
-        for there in scene.traffic[host].owned:
-            names = frozenset(_names_on(there))
+        for observed in scene.traffic[host].owned:
+            names = frozenset(_names_on(observed))
             if names:
-                ref = owning_item(scene.binding, there)
+                ref = owning_item(scene.binding, observed)
                 who = _text(ref)
-                yield from ((name, who, there) for name in sorted(names))
+                yield from ((name, who, observed) for name in sorted(names))
 
 
 def _text(ref: ItemRef | None) -> str:
     return str(ref) if ref is not None and ref.kind is ItemKind.EXPOSURE else ""
 
 
-def _names_on(there: ObjectFacts) -> Iterator[str]:
+def _names_on(observed: ObjectFacts) -> Iterator[str]:
     for key in (DNS_ANNOTATION, CLAIM_ANNOTATION):
-        yield from filter(None, map(_canonical, there.annotations.get(key, "").split(",")))
-    if there.kind == "Gateway":
-        yield from filter(None, (_canonical(row.get("hostname")) for row in _rows(there.spec.get("listeners"))))
-    elif there.kind.endswith("Route"):
-        hostnames = there.spec.get("hostnames")
+        yield from filter(None, map(_canonical, observed.annotations.get(key, "").split(",")))
+    if observed.kind == "Gateway":
+        yield from filter(None, (_canonical(row.get("hostname")) for row in _rows(observed.spec.get("listeners"))))
+    elif observed.kind.endswith("Route"):
+        hostnames = observed.spec.get("hostnames")
         yield from filter(None, map(_canonical, hostnames if isinstance(hostnames, (list, tuple)) else ()))
 
 

@@ -77,7 +77,7 @@ def _one_of(item: ExposedService, assessments: Mapping[str, Assessment], scene: 
             serving = _until_then(order, assessments, leader) or leader
             wanted.add(serving)
     else:  # no cluster can serve, so removing the present objects gains nothing
-        held = [host for host in order if assessments[host].there is not None]
+        held = [host for host in order if assessments[host].observed is not None]
         wanted |= {host for host in held if assessments[host].enforcement is not None}
         left |= {host for host in held if assessments[host].enforcement is None}
         named = [host for host in held if assessments[host].named and host in wanted]

@@ -59,7 +59,7 @@ def _plan(item: ExposedService, siblings: CompetingServices, scene: Scene, claim
         return ItemPlan(
             ref=ref, verdict=ItemVerdict.REFUSED, reason="ForeignObject", message=foreign[0].summary, findings=(*foreign, *found)
         )
-    unplaced = not decision.wanted and any(look.enforcement is not None for look in decision.assessments.values())
+    unplaced = not decision.wanted and any(assessment.enforcement is not None for assessment in decision.assessments.values())
     return ItemPlan(ref=ref, steps=tuple(steps), findings=found, unplaced=unplaced, detail=siblings)
 
 
@@ -70,9 +70,9 @@ def _steps(decision: PlacementDecision, scene: Scene, inventory: Inventory) -> t
     own = inventory.get(str(ref), {})
     observed = {host: list(own.get(host, ())) for host in scene.hosts if host not in decision.left_alone}
     for entry in wanted:
-        there = scene.traffic[entry.cluster].by_path.get(entry.path)
-        if there is not None and there not in observed[entry.cluster]:
-            observed[entry.cluster].append(there)  # of another owner
+        found = scene.traffic[entry.cluster].by_path.get(entry.path)
+        if found is not None and found not in observed[entry.cluster]:
+            observed[entry.cluster].append(found)  # of another owner
     return object_changes(scene.binding, ref, wanted, observed, wave=WAVES[ItemKind.EXPOSURE], prune_wave=PRUNE_WAVES[ItemKind.EXPOSURE])
 
 

@@ -67,14 +67,14 @@ class _View:
     def __init__(self, decision: PlacementDecision, failed: Mapping[str, str]) -> None:
         self.decision = decision
         self._failed = failed
-        self._looks = decision.assessments
+        self._assessments = decision.assessments
 
     @property
     def _closed(self) -> bool:
         return not self.decision.item.source_ranges
 
     def _serves(self, host: str) -> bool:
-        return host in self.decision.serving and self._looks[host].state is State.WELL and host not in self._failed
+        return host in self.decision.serving and self._assessments[host].state is State.WELL and host not in self._failed
 
     @property
     def _serving(self) -> list[str]:
@@ -89,13 +89,13 @@ class _View:
 
     def _programmed(self, host: str) -> bool:
         """Return whether the cluster has the object, and the object an address."""
-        assessment = self._looks[host]
-        return assessment.there is not None and bool(assessment.standing.addresses) and host not in self._failed
+        assessment = self._assessments[host]
+        return assessment.observed is not None and bool(assessment.standing.addresses) and host not in self._failed
 
     @property
     def _awaited(self) -> list[str]:
         """Clusters whose address may still be assigned."""
-        return [h for h in self.decision.wanted if self._looks[h].state is State.STARTING and h not in self._failed]
+        return [h for h in self.decision.wanted if self._assessments[h].state is State.STARTING and h not in self._failed]
 
     @property
     def missed(self) -> list[str]:
@@ -112,24 +112,24 @@ class _View:
             return "Degraded"
         if self._awaited:
             return "Exposing"
-        if all(assessment.state is State.SILENT for assessment in self._looks.values()):
+        if all(assessment.state is State.SILENT for assessment in self._assessments.values()):
             return "Degraded" if not self._failed else "Error"
         return "Error" if self._failed or not self.decision.wanted else "Degraded"
 
     def hostname(self) -> str:
         """Return the hostname, once it leads to a cluster."""
         item = self.decision.item
-        led = [host for host in self.decision.serving if self._looks[host].named and host not in self._failed]
+        led = [host for host in self.decision.serving if self._assessments[host].named and host not in self._failed]
         return item.hostname if item.hostname and led and not self._closed else ""
 
     def row(self, host: str) -> dict[str, Any]:
         """Return the row of one cluster."""
-        assessment = self._looks[host]
+        assessment = self._assessments[host]
         row: dict[str, Any] = {
             "clusterName": host,
             "role": self.decision.role(host),
             "serving": self._serves(host),
-            "addresses": list(assessment.standing.addresses) if assessment.there is not None else [],
+            "addresses": list(assessment.standing.addresses) if assessment.observed is not None else [],
         }
         if assessment.standing.port:
             row["port"] = assessment.standing.port
@@ -143,7 +143,7 @@ class _View:
         return {**row, "conditions": [self._row_programmed(host), self._row_ready(host)]}
 
     def _row_programmed(self, host: str) -> dict[str, Any]:
-        assessment = self._looks[host]
+        assessment = self._assessments[host]
         if host in self._failed:
             return condition("Programmed", False, "WriteFailed", self._failed[host])
         if assessment.state is State.SILENT:
@@ -157,7 +157,7 @@ class _View:
         if assessment.standing.rejected:
             return condition("Programmed", False, assessment.standing.rejected, assessment.standing.message)
         if not self._programmed(host):
-            reason = "AddressPending" if assessment.there is not None else "NotWritten"
+            reason = "AddressPending" if assessment.observed is not None else "NotWritten"
             state = assessment.state if assessment.state in (State.STARTING, State.LATE) else State.STARTING
             return condition("Programmed", False, reason, _MESSAGES[state])
         return condition("Programmed", True, "AddressAssigned")
@@ -167,7 +167,7 @@ class _View:
         if programmed["status"] != "True":
             holds = None if programmed["status"] == "Unknown" else False
             return condition("Ready", holds, programmed["reason"], programmed["message"])
-        state = self._looks[host].state
+        state = self._assessments[host].state
         return condition("Ready", state is State.WELL, state.value, _MESSAGES.get(state, ""))
 
     def programmed(self) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class _View:
         item = self.decision.item
         on_standby = bool(item.primary) and bool(self._serving)
         reason = "WriteFailed" if self._failed else "OnStandby" if on_standby else "SomeClustersLack"
-        said = "; ".join(f"{host}: {self._row_ready(host)['reason']}" for host in lacking if host in self._looks)
+        said = "; ".join(f"{host}: {self._row_ready(host)['reason']}" for host in lacking if host in self._assessments)
         return condition("Degraded", True, reason, said)
 
 

@@ -52,7 +52,7 @@ def find_target(item: ExposedService, traffic: TrafficFacts) -> ExposureTarget |
     service = traffic.services.get(key)
     namespace = traffic.namespaces.get(item.namespace)
     if namespace is None or service is None:
-        return _missing(key, there=namespace is not None)
+        return _missing(key, exists=namespace is not None)
     if namespace.status.get("phase") == "Terminating":
         return ExposureIssue(
             code="CM-EXPO-02",
@@ -89,13 +89,13 @@ def target_port_of(port: Mapping[str, Any]) -> int | str:
     return found
 
 
-def _missing(key: Key, *, there: bool) -> ExposureIssue:
+def _missing(key: Key, *, exists: bool) -> ExposureIssue:
     namespace, name = key
     return ExposureIssue(
         code="CM-EXPO-01",
         reason="ServiceNotFound",
         summary=f"There is no Service {namespace}/{name}",
-        evidence="" if there else f"there is no namespace {namespace}",
+        evidence="" if exists else f"there is no namespace {namespace}",
         fix=f"Create Service {name} in namespace {namespace}, or leave this cluster out of clusters.",
     )
 

@@ -40,13 +40,13 @@ class OrphanedTenants:
         :param operator: identity of the operator, the mark of what it made; "" marks nothing.
         :param now: seconds of a clock that never goes back.
         """
-        there: dict[Tenant, str] = {}
+        operators: dict[Tenant, str] = {}
         for found in namespaces:
             labels = labels_of(found)
             tenant = Tenant(labels.get(WORKSPACE_LABEL, ""), labels.get(NAMESPACE_LABEL, ""))
             if all(tenant) and text(found, "metadata", "name") == karmada_namespace(tenant):  # labels alone could be set by hand
-                there[tenant] = annotations_of(found).get(OPERATOR_ANNOTATION, "")
-        own = {tenant for tenant, mark in there.items() if mark == (operator or None) or (tenant in self._seen and not mark)}
+                operators[tenant] = annotations_of(found).get(OPERATOR_ANNOTATION, "")
+        own = {tenant for tenant, mark in operators.items() if mark == (operator or None) or (tenant in self._seen and not mark)}
         absent = own - {Tenant(*place) for place in tenants}
         self._since = {tenant: self._since.get(tenant, now) for tenant in absent}
         return frozenset(tenant for tenant, since in self._since.items() if now - since >= self._grace)

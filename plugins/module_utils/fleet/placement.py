@@ -73,25 +73,25 @@ def chosen(found: Candidates, fleet: Fleet, policy: PlacementPolicy, held: Colle
     """
     if not found.clusters:
         return found
-    there = [cluster for cluster in found.clusters if cluster.member not in found.unconnected or cluster.member in held]
-    if not there:
+    allowed = [cluster for cluster in found.clusters if cluster.member not in found.unconnected or cluster.member in held]
+    if not allowed:
         message = f"ClusterMeshBinding {policy.connected_in} has none of the clusters of Fleet {fleet.name} Connected."
         if found.unknown_mesh:
             message = f"{unknown_mesh_sentence(found)}, so none of the clusters of Fleet {fleet.name} is known to be Connected."
         return Candidates(reason="NoConnectedCluster", message=message)
     if policy.spread is None:
-        return replace(found, clusters=tuple(there))
+        return replace(found, clusters=tuple(allowed))
     by, least, most = policy.spread
-    groups = spread_groups(there, policy.spread)
+    groups = spread_groups(allowed, policy.spread)
     if len(groups) < least:
         message = f"The clusters of Fleet {fleet.name} that {policy.name} allows are in {count(len(groups), by)}; it asks for {least}."
         return Candidates(reason="NoClusterFits", message=message)
     if by in SCHEDULED:
-        return replace(found, clusters=tuple(there))
+        return replace(found, clusters=tuple(allowed))
     ranks = {value: _rank({cluster.member for cluster in group}, held, usable) for value, group in groups.items()}
     values = sorted(groups, key=lambda value: (*ranks[value], value))[: most or None]
     names = {cluster.name for value in values for cluster in groups[value]}
-    return replace(found, clusters=tuple(cluster for cluster in there if cluster.name in names), by_name=True)
+    return replace(found, clusters=tuple(cluster for cluster in allowed if cluster.name in names), by_name=True)
 
 
 def unknown_mesh_sentence(found: Candidates) -> str:
@@ -215,10 +215,10 @@ def _spread(spread: Spread) -> list[dict[str, Any]]:
 
 
 def _meets(labels: Mapping[str, str], requirement: Requirement) -> bool:
-    there = bool(labels.get(requirement.key)) if requirement.key in WELL_KNOWN else requirement.key in labels
+    allowed = bool(labels.get(requirement.key)) if requirement.key in WELL_KNOWN else requirement.key in labels
     if requirement.operator == "Exists":
-        return there
+        return allowed
     if requirement.operator == "DoesNotExist":
-        return not there
-    inside = there and labels[requirement.key] in requirement.values
+        return not allowed
+    inside = allowed and labels[requirement.key] in requirement.values
     return inside if requirement.operator == "In" else not inside

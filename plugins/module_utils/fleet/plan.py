@@ -32,7 +32,7 @@ class Decision:
     :param target: None if nothing can be done for it; then ``reason`` (CamelCase) and ``message`` say why.
     :param before: state that its PropagationPolicy has.
     :param waits: whether time or another object resolves it; else its spec has to change.
-    :param is_told: whether a finding of the plan says already why nothing can be done.
+    :param is_reported: whether a finding of the plan says already why nothing can be done.
     :param unknown: clusters that it names, or its Fleet or PlacementPolicy, and that are none of the tenant: a place -> their names.
     """
 
@@ -43,7 +43,7 @@ class Decision:
     reason: str = ""
     message: str = ""
     waits: bool = False
-    is_told: bool = False
+    is_reported: bool = False
     unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
 
@@ -67,7 +67,7 @@ def plan_fleet(request: FleetRequest, facts: TenantFacts, karmada: str) -> Fleet
     foreign = _foreign_namespace(request, facts, karmada)
     if foreign:
         decisions = {
-            name: Decision(workload=workload, reason="ForeignNamespace", message=foreign[0].summary, is_told=True)
+            name: Decision(workload=workload, reason="ForeignNamespace", message=foreign[0].summary, is_reported=True)
             for name, workload in asked.items()
         }
         return FleetPlan(plan=Plan(manager=DOMAIN, problems=foreign), decisions=decisions)

@@ -195,7 +195,7 @@ def _conditions(
 ) -> list[dict[str, Any]]:
     accepted = turn is not None
     word, sentence = (decision.reason, decision.message) if not accepted else ("Accepted", "")
-    there = [part for part in parts if part.is_there]
+    present = [part for part in parts if part.is_there]
     absent = [part.cluster or part.member for part in parts if not part.is_there]
     refused = [f"{part.cluster}: {part.refusal}" for part in parts if part.refusal]
     scheduled = _scheduled(found)
@@ -225,7 +225,9 @@ def _conditions(
         condition("Degraded", degraded, reason, why if degraded else ""),
         _clusters_found(decision),
         *_global_service(request, decision.workload),
-        condition("Ready", ready, "Ready" if ready else _unready(decision, turn, absent), _unready_message(decision, turn, absent, there)),
+        condition(
+            "Ready", ready, "Ready" if ready else _unready(decision, turn, absent), _unready_message(decision, turn, absent, present)
+        ),
     ]
 
 
@@ -266,12 +268,12 @@ def _unready(decision: Decision, turn: Turn | None, absent: Sequence[str]) -> st
     return "NotEverywhere" if absent else "NotScheduled"
 
 
-def _unready_message(decision: Decision, turn: Turn | None, absent: Sequence[str], there: Sequence[Part]) -> str:
+def _unready_message(decision: Decision, turn: Turn | None, absent: Sequence[str], present: Sequence[Part]) -> str:
     if turn is None:
         return decision.message
     if turn.phase != COMPLETE:
         return turn.message
-    return f"It runs in {len(there)} of {len(there) + len(absent)} clusters; it does not in {', '.join(absent)}." if absent else ""
+    return f"It runs in {len(present)} of {len(present) + len(absent)} clusters; it does not in {', '.join(absent)}." if absent else ""
 
 
 def _scheduled(found: Situation) -> dict[str, Any]:
@@ -335,7 +337,7 @@ def _findings(
 ) -> list[Finding]:
     item, name = item_of(decision.workload.name), decision.workload.name
     findings = []
-    if turn is None and not decision.findings and not decision.is_told:
+    if turn is None and not decision.findings and not decision.is_reported:
         findings.append(finding("CM-FLEET-02", item=item, summary=f"FleetWorkload {name} is not written: {decision.message}"))
     by_type = {str(entry["type"]): entry for entry in conditions}
     if decision.unknown and decision.reason != "FleetEmpty":  # CM-FLEET-02 says it then

@@ -50,10 +50,10 @@ def selects(selection: PodSelection, namespace: str, labels: Mapping[str, str]) 
 
 def _meets(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
     """Return whether labels meet a requirement. NotIn also holds if the key is absent (apimachinery, labels.Requirement.Matches)."""
-    there = requirement.key in labels
+    present = requirement.key in labels
     if requirement.operator == "Exists":
-        return there
+        return present
     if requirement.operator == "DoesNotExist":
-        return not there
-    inside = there and labels[requirement.key] in requirement.values
+        return not present
+    inside = present and labels[requirement.key] in requirement.values
     return inside if requirement.operator == "In" else not inside

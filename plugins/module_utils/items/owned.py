@@ -129,12 +129,12 @@ def object_changes(
         if entry.cluster not in places:
             continue
         kept.setdefault(entry.cluster, set()).add(entry.path)
-        there = places[entry.cluster].get(entry.path)
-        if there is not None and owning_item(binding, there) is None:
+        found = places[entry.cluster].get(entry.path)
+        if found is not None and owning_item(binding, found) is None:
             findings.append(_foreign(ref, entry))
-        elif there is None or not matches_body(there, entry.body):
-            steps += _writes(ref, entry, there, wave, prune_wave)
-        elif entry.body["kind"] in EXACT and (there.spec != entry.body.get("spec") or there.specs):
+        elif found is None or not matches_body(found, entry.body):
+            steps += _writes(ref, entry, found, wave, prune_wave)
+        elif entry.body["kind"] in EXACT and (found.spec != entry.body.get("spec") or found.specs):
             findings.append(_drifted(ref, entry))
     for host, entries in places.items():
         gone = [o for path, o in entries.items() if owning_item(binding, o) == ref and path not in kept.get(host, ())]
@@ -161,29 +161,29 @@ def prune_steps(
     return steps
 
 
-def matches_body(there: ObjectFacts, body: Mapping[str, Any]) -> bool:
+def matches_body(observed: ObjectFacts, body: Mapping[str, Any]) -> bool:
     """Return whether the object has everything that ``body`` wants.
 
     Further labels and annotations of other writers do not matter; lists are compared as a whole.
     """
     metadata = body["metadata"]
-    marked = all(there.labels.get(k) == v for k, v in (metadata.get("labels") or {}).items()) and all(
-        there.annotations.get(k) == v for k, v in (metadata.get("annotations") or {}).items()
+    marked = all(observed.labels.get(k) == v for k, v in (metadata.get("labels") or {}).items()) and all(
+        observed.annotations.get(k) == v for k, v in (metadata.get("annotations") or {}).items()
     )
-    return marked and contains(there.spec, body.get("spec") or {})
+    return marked and contains(observed.spec, body.get("spec") or {})
 
 
-def contains(there: Any, wanted: Any) -> bool:
-    """Return whether ``wanted`` is within ``there``.
+def contains(observed: Any, wanted: Any) -> bool:
+    """Return whether ``wanted`` is within ``observed``.
 
     Mappings are compared key by key (the API server adds defaults), lists element by element and by length.
     """
     if isinstance(wanted, Mapping):
-        return isinstance(there, Mapping) and all(key in there and contains(there[key], value) for key, value in wanted.items())
+        return isinstance(observed, Mapping) and all(key in observed and contains(observed[key], value) for key, value in wanted.items())
     if isinstance(wanted, (list, tuple)):
-        same = isinstance(there, (list, tuple)) and len(there) == len(wanted)
-        return same and all(contains(a, b) for a, b in zip(there, wanted, strict=True))
-    return bool(there == wanted)
+        same = isinstance(observed, (list, tuple)) and len(observed) == len(wanted)
+        return same and all(contains(a, b) for a, b in zip(observed, wanted, strict=True))
+    return bool(observed == wanted)
 
 
 def delete_step(ref: ItemRef, host: str, found: ObjectFacts, *, wave: int, why: str, needs: tuple[str, ...]) -> Step:
@@ -225,21 +225,21 @@ def _needs(ref: ItemRef, kind: str) -> tuple[str, ...]:
     return (str(ref), ref.kind.value) if kind in EXACT else (str(ref),)
 
 
-def _former_rules(there: ObjectFacts) -> tuple[Rule, ...]:
+def _former_rules(observed: ObjectFacts) -> tuple[Rule, ...]:
     """Return the rules that this mesh left beside the new one, in a run that did not come to its end."""
-    ours = there.specs and there.annotations.get(FORMER_RULES_ANNOTATION) == digest_of(list(there.specs))[:16]
-    return there.specs if ours else ()
+    ours = observed.specs and observed.annotations.get(FORMER_RULES_ANNOTATION) == digest_of(list(observed.specs))[:16]
+    return observed.specs if ours else ()
 
 
-def _writes(ref: ItemRef, wanted: DesiredObject, there: ObjectFacts | None, wave: int, prune_wave: int) -> list[Step]:
+def _writes(ref: ItemRef, wanted: DesiredObject, observed: ObjectFacts | None, wave: int, prune_wave: int) -> list[Step]:
     """Return the write of an object; of a policy whose rule changes, two: the new rule beside the former ones, then alone."""
     kind, rule = wanted.body["kind"], wanted.body.get("spec") or {}
     if kind not in EXACT:
-        return [_apply(ref, wanted, there, wave)]
+        return [_apply(ref, wanted, observed, wave)]
     begin = wave or span_of(rule).begin
-    former = () if there is None else tuple(entry for entry in (there.spec, *_former_rules(there)) if entry and entry != rule)
-    if there is None or not former or (len(former) == 1 and there.spec != rule and replaces_at_once(rule, former[0])):
-        return [_apply(ref, wanted, there, begin)]
+    former = () if observed is None else tuple(entry for entry in (observed.spec, *_former_rules(observed)) if entry and entry != rule)
+    if observed is None or not former or (len(former) == 1 and observed.spec != rule and replaces_at_once(rule, former[0])):
+        return [_apply(ref, wanted, observed, begin)]
     metadata = dict(wanted.body["metadata"])
     metadata["annotations"] = {
         **metadata["annotations"],
@@ -249,12 +249,12 @@ def _writes(ref: ItemRef, wanted: DesiredObject, there: ObjectFacts | None, wave
     both = replace(
         wanted, body={**wanted.body, "metadata": metadata, "specs": list(former)}, why=f"{wanted.why}; the former rule stays for now"
     )
-    alone = _apply(ref, replace(wanted, why=f"{wanted.why}; the former rule goes"), there, _cease_wave(prune_wave, former))
+    alone = _apply(ref, replace(wanted, why=f"{wanted.why}; the former rule goes"), observed, _cease_wave(prune_wave, former))
     last = replace(alone, needs=_needs(ref, kind))
-    return [_apply(ref, both, there, begin), last] if there.spec != rule else [last]
+    return [_apply(ref, both, observed, begin), last] if observed.spec != rule else [last]
 
 
-def _apply(ref: ItemRef, wanted: DesiredObject, there: ObjectFacts | None, wave: int) -> Step:
+def _apply(ref: ItemRef, wanted: DesiredObject, observed: ObjectFacts | None, wave: int) -> Step:
     make: Callable[..., Step] = partial(
         Step,
         wave=wave,
@@ -265,9 +265,9 @@ def _apply(ref: ItemRef, wanted: DesiredObject, there: ObjectFacts | None, wave:
         undo=f"remove {ref.kind.crd} {ref.name}",
     )
     body = dict(wanted.body)
-    if there is not None:  # an object that another writer deletes and creates anew meanwhile is foreign
-        body = {**body, "metadata": {**body["metadata"], "uid": there.uid}}
-    return make(verb="create" if there is None else "patch", action=ApiWrite(method="apply", path=wanted.path, body=body))
+    if observed is not None:  # an object that another writer deletes and creates anew meanwhile is foreign
+        body = {**body, "metadata": {**body["metadata"], "uid": observed.uid}}
+    return make(verb="create" if observed is None else "patch", action=ApiWrite(method="apply", path=wanted.path, body=body))
 
 
 def _foreign(ref: ItemRef, wanted: DesiredObject) -> Finding:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether an answer is one that an API server gives to a request, and not a login page's, or the answer to another request.
 
-A success that nobody checks would turn a proxy's page into a cluster without objects, or into a write that was never made.
+A success that is not checked would turn a proxy's page into a cluster without objects, or into a write that was never made.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def says_absent(data: bytes, decoded: Any) -> bool:
 def answers(request: Request, answer: Mapping[str, Any], sent: Mapping[str, Any] | None) -> bool:
     """Return whether the body of a success fits its request: a list to a list, and otherwise the object of that name.
 
-    A deletion is answered by the object or by a Status of success. Paths that are no resource, and subresources, are not looked at.
+    A deletion is answered by the object or by a Status of success. Paths that are no resource, and subresources, are not checked.
 
     :param sent: the body of the request; a creation has its name there.
     """

@@ -230,7 +230,7 @@ class Cluster:
     ) -> Object | None:
         """Read a page of at most PAGE objects, and of a quarter of them again and again while the answer is too long.
 
-        A whole list must not fail because somebody has large objects in it. The size holds until the list begins anew.
+        A whole list must not fail because some objects in it are large. The size holds until the list begins anew.
 
         :raises AnswerTooLong: when a single object is too long.
         """
@@ -460,11 +460,11 @@ class Cluster:
         request, longest = self._counted(Request.of(method, path)), longest or ANSWER_LIMIT
         content, who = None if body is None else json.dumps(body).encode(), self._credentials.headers()
 
-        def told(error: BaseException) -> ClusterError:
+        def as_cluster_error(error: BaseException) -> ClusterError:
             seconds = self._timeouts.answer if deadline_passed() else silence or self._timeouts.read
             return from_transport(self._server, error, connect=self._timeouts.connect, read=seconds)
 
-        with all_within(self._timeouts.answer), LibraryErrors(told):
+        with all_within(self._timeouts.answer), LibraryErrors(as_cluster_error):
             headers = _sent(who, accept=wanted, **{"content-type": media})
             sent: dict[str, Any] = {"body": content, "headers": headers, "preload_content": False, "redirect": False}
             if silence:

@@ -175,11 +175,11 @@ def _loaded(cluster: str, kubeconfig: str | Mapping[str, Any] | None, context: s
 def _readable(cluster: str) -> LibraryErrors:
     """Raise CredentialsInvalid in place of whatever a library raises in the block."""
 
-    def told(error: BaseException) -> CredentialsInvalid:
+    def as_credentials_error(error: BaseException) -> CredentialsInvalid:
         why = f"A library failed with what the kubeconfig has: {raised_by(error)}."
         return CredentialsInvalid(why, remedy="Check its certificates, keys and tokens, for example with kubectl.", cluster=cluster)
 
-    return LibraryErrors(told)
+    return LibraryErrors(as_credentials_error)
 
 
 def _paths(cluster: str, source: Any) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ _PATH = re.compile(
 _VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "DELETE": "delete"}
 _MANAGER = re.compile(r'conflict with "([^"]*)"')
 _ADDRESS = "Check the address in the kubeconfig, and that no proxy or login page answers in the server's place. Then run again."
-_NOBODY = 'User "system:anonymous"'  # Kubernetes, Authenticating, Anonymous requests
+_ANONYMOUS = 'User "system:anonymous"'  # Kubernetes, Authenticating, Anonymous requests
 _NO_NAME = "has a name that cannot be resolved (DNS)"
 _NAME_REMEDY = "Correct the server in its kubeconfig, or the DNS of this machine."
 _UNDECLARED = re.compile(r" (\.[A-Za-z0-9_.\[\]-]{1,120}): field not declared in schema")
@@ -84,7 +84,7 @@ class Server:
 
     ``discreet``: the reader of the message chose the address and must not learn what is there, so that every connection without an answer
     of an API server has the same message.
-    ``nameless``: why a request says nobody's name, as the beginning of a sentence; "" where it says one.
+    ``nameless``: why a request names no user, as the beginning of a sentence; "" where it names one.
     """
 
     cluster: str
@@ -100,8 +100,8 @@ def from_answer(server: Server, request: Request, status: int, body: Any) -> Clu
     details = _Status(body)
     if server.discreet and not details.sent:
         return _nothing_there(server, from_answer(replace(server, discreet=False), request, status, body))
-    # Whoever stands before the API server, such as "kubectl proxy", may speak in his own name.
-    if server.nameless and (status == 401 or (status == 403 and details.of_nobody)):
+    # A proxy before the API server, such as "kubectl proxy", may speak in its own name.
+    if server.nameless and (status == 401 or (status == 403 and details.is_anonymous)):
         why = f"{server.nameless}, and {server.address} serves no anonymous requests ({status})."
         return CredentialsInvalid(why, remedy="Give its user a token, a client certificate or an exec plugin.", cluster=server.cluster)
     if status == 401:
@@ -172,13 +172,13 @@ def from_transport(server: Server, error: BaseException, *, connect: float, read
     return Unreachable(f"{where} {sentence}.", remedy=remedy, cluster=server.cluster)
 
 
-def _nothing_there(server: Server, told: ClusterError) -> Unreachable:
-    """Return the one error for whatever was met, with what would be ``told`` otherwise as detail."""
+def _nothing_there(server: Server, withheld: ClusterError) -> Unreachable:
+    """Return the one error for whatever was met, with what would be ``withheld`` otherwise as detail."""
     return Unreachable(
         "The API server cannot be reached.",
         remedy="Check the server and the certificate authority in the kubeconfig, and that it admits connections from here.",
         cluster=server.cluster,
-        detail=told.message,
+        detail=withheld.message,
     )
 
 
@@ -301,7 +301,7 @@ class _Status:
         reason = status.get("reason")
         self.reason = reason if isinstance(reason, str) and re.fullmatch(r"[A-Za-z]{1,40}", reason) else ""
         message = status.get("message")
-        self.of_nobody = isinstance(message, str) and _NOBODY in message
+        self.is_anonymous = isinstance(message, str) and _ANONYMOUS in message
         undeclared = _UNDECLARED.search(message) if isinstance(message, str) else None
         self.undeclared = undeclared[1] if undeclared else ""
         details = status.get("details")

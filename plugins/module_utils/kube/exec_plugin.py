@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Exec plugin of a kubeconfig: what it is told, how it is run, and what it answers (Kubernetes, client.authentication.k8s.io).
+"""Exec plugin of a kubeconfig: what it gets, how it is run, and what it answers (Kubernetes, client.authentication.k8s.io).
 
 The ``kubernetes`` package runs plugins too. Its runner gives them the terminal whenever there is one, waits for ever, writes what they
 complain of to the log, and keeps a certificate authority in a file from them (kubernetes/config/exec_provider.py).
@@ -24,11 +24,11 @@ from ..kubeconfig.fields import Entry
 
 VARIABLE: Final = "KUBERNETES_EXEC_INFO"
 EXTENSION: Final = "client.authentication.k8s.io/exec"
-"""Extension of a cluster that its plugin is told as ``config``."""
+"""Extension of a cluster that its plugin gets as ``config``."""
 INSTALL: Final = "Install it where this runs, in the PATH of this user; with AWX in the execution environment."
 SECONDS: Final = 60.0  # for a plugin; those of the clouds ask a server or two
 ANSWER_LIMIT: Final = 1 << 20  # bytes
-_TOLD: Final = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
+_PASSED: Final = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
@@ -58,7 +58,7 @@ class ExecPlugin:
     cluster: Entry
 
     def run(self) -> PluginCredentials:
-        """Run the plugin. It gets no terminal: nobody can be asked.
+        """Run the plugin. It gets no terminal: no person can be asked.
 
         :raises PluginFailed: when it gives no credentials.
         """
@@ -89,7 +89,7 @@ class ExecPlugin:
         """
         spec: dict[str, Any] = {"interactive": False}
         if self.plugin.get("provideClusterInfo"):
-            spec["cluster"] = {key: self.cluster[key] for key in _TOLD if key in self.cluster}
+            spec["cluster"] = {key: self.cluster[key] for key in _PASSED if key in self.cluster}
             if authority := self._authority():
                 spec["cluster"]["certificate-authority-data"] = base64.b64encode(authority).decode()
             for extension in self.cluster.get("extensions", ()):
@@ -102,7 +102,7 @@ class ExecPlugin:
             try:
                 return Path(path).read_bytes()
             except OSError:
-                raise self._failed("cannot be told the certificate authority, whose file cannot be read") from None
+                raise self._failed("cannot get the certificate authority, whose file cannot be read") from None
         return bytes(self.cluster.get("certificate-authority-data", b""))
 
     def read(self, output: bytes) -> PluginCredentials:

@@ -66,7 +66,7 @@ def find(kubeconfig: Kubeconfig, context: str | None = None) -> Chosen:
     for kind, wanted, entries in (("cluster", cluster, kubeconfig.clusters), ("user", user, kubeconfig.users)):
         if wanted and wanted not in entries:
             raise KubeconfigInvalid(f"names a {kind} that is not there", subject=subject)
-    # Without a user, requests say nobody's name: "kubectl proxy" wants it so.
+    # Without a user, requests name no user: "kubectl proxy" wants it so.
     return Chosen(name, kubeconfig.clusters[cluster], kubeconfig.users.get(user, {}), entry.get("namespace", ""), cluster, user)
 
 

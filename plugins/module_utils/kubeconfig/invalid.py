@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Subject:
-    """What a refusal is about: the words for it with its name, for whoever owns the file, and without any text of the file."""
+    """What a refusal is about: the words for it with its name, for the owner of the file, and without any text of the file."""
 
     named: str
     plain: str

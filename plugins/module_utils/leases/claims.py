@@ -3,8 +3,8 @@
 """Claims of names and ids by clusters that do not run them yet: which of them keep others from an id, and when they end. Pure.
 
 A claim that two copies hold counts. One that a single copy holds may be that of a controller at work, or a lie of the copy's writer. It
-counts where the other voters could hold it too, as their copies cannot be read; else it cannot stand, and whoever relies on it loses the
-race for the voters (``leases.quorum``). docs/decisions/0048 says why.
+counts where the other voters could hold it too, as their copies cannot be read; else it cannot stand, and a cluster that relies on it loses
+the race for the voters (``leases.quorum``). docs/decisions/0048 says why.
 """
 
 from __future__ import annotations

@@ -80,8 +80,8 @@ def registry_after_connect(mesh: Mesh, facts: Mapping[str, ClusterFacts], former
     registry = mesh_registry(mesh, members)
     gone = {lease.host for lease in registry.leases if lease.state is LeaseState.ACTIVE} - set(mesh.clusters)
     # A former member with the uid of a member is the same cluster under another inventory name: its old lease ends in order, no tombstone.
-    there = {cluster.uid for cluster in members.values() if cluster.uid}
-    moved = {lease.host for lease in registry.leases if lease.host in gone and lease.state is LeaseState.ACTIVE and lease.uid in there}
+    uids = {cluster.uid for cluster in members.values() if cluster.uid}
+    moved = {lease.host for lease in registry.leases if lease.host in gone and lease.state is LeaseState.ACTIVE and lease.uid in uids}
     silent = gone - moved - set(gone if former is None else former)
     ended = with_tombstones(with_released(registry, gone - silent), silent)
     return with_active_leases(without_tombstones(ended, returning_members(mesh, members)), members.values())

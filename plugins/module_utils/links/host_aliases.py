@@ -15,7 +15,7 @@ from ..base.tables import count
 from ..findings.finding import Finding
 from ..findings.wording import finding
 from ..mesh.binding.model import Binding
-from ..mesh.endpoints.address_moves import moves_after, write_moves
+from ..mesh.endpoints.address_moves import updated_moves, write_moves
 from ..mesh.endpoints.addresses import canonical_ip, is_ip
 from ..mesh.facts.cluster import ClusterFacts, HostAlias, WorkloadFacts
 from ..mesh.ownership.objects import moves_annotation, recorded_moves
@@ -88,7 +88,7 @@ def alias_step(
     workload = desired.workload
     own = {alias.ip: tuple(sorted(alias.hostnames)) for alias in _own_aliases(workload, binding.manager)}
     before = recorded_moves(binding, workload)
-    record = write_moves(moves_after(before, peers, moved, NOW))
+    record = write_moves(updated_moves(before, peers, moved, NOW))
     same = own == dict(desired.entries)
     if same and (record or not before):
         return None

@@ -16,7 +16,7 @@ from ..base.errors import ClusterError, Forbidden, LockHeld, LockLost, may_be_do
 from ..kube.client import Cluster
 from ..mesh.binding.model import Binding
 from .holder import holder_name
-from .member import MemberLock, Taken, read_lock
+from .member import LockAttempt, MemberLock, read_lock
 from .state import DURATION, MARGIN, LockState, lock_name
 
 POLL: Final = 1.0  # seconds between two reads of a lock that another run holds
@@ -217,13 +217,13 @@ class MeshLock:
             wanted = sorted(set(self._clusters) - set(self._held))
         return unchanged
 
-    def _attempt(self, hosts: list[str], known: Mapping[str, tuple[LockState, bool]]) -> dict[str, Taken]:
+    def _attempt(self, hosts: list[str], known: Mapping[str, tuple[LockState, bool]]) -> dict[str, LockAttempt]:
         """Try to take these locks side by side. Clusters that do not let themselves be locked are left out, with their error.
 
         :raises Forbidden: when RBAC forbids it in a cluster.
         """
 
-        def attempt(host: str) -> Taken | ClusterError:
+        def attempt(host: str) -> LockAttempt | ClusterError:
             lock = MemberLock(
                 self._clusters[host], self.terms.binding, holder=self.holder, duration=self.terms.duration, clocks=self._clocks
             )
@@ -246,14 +246,14 @@ class MeshLock:
         self._start_keeper()
         for host in self._leaving & results.keys():
             found = results[host]
-            if isinstance(found, Taken) and not found.held:
+            if isinstance(found, LockAttempt) and not found.held:
                 results[host] = self._held_where_it_leaves(host, found.state)
         errors = {host: found for host, found in results.items() if isinstance(found, ClusterError)}
         for host, error in errors.items():
             if isinstance(error, Forbidden) and host not in self._leaving:
                 raise error
         self._errors = {host: error for host, error in {**self._errors, **errors}.items() if host not in self._held}
-        return {host: found for host, found in results.items() if isinstance(found, Taken)}
+        return {host: found for host, found in results.items() if isinstance(found, LockAttempt)}
 
     def _await(self, host: str, state: LockState) -> tuple[LockState, bool]:
         """Wait until no other run holds the lock of a cluster. Returns its state, and whether its holder did not renew it in time.
@@ -267,8 +267,8 @@ class MeshLock:
             if not self._is_busy(host, state):
                 return state, True
             # Whether an untimely lock, or one read without a date, has ended is known only by looking at it for a while.
-            looks = state.untimely or state.read_at is None
-            deadline = max(given, self._since(host, state) + min(state.patience, DURATION + MARGIN) + POLL) if looks else given
+            undecided = state.untimely or state.read_at is None
+            deadline = max(given, self._since(host, state) + min(state.patience, DURATION + MARGIN) + POLL) if undecided else given
             if now >= deadline:
                 raise self._refused(host, state)
             if not said:

@@ -18,12 +18,12 @@ from .state import LockState, emptied_body, lock_name, lock_state, locks_path, n
 
 TRIES: Final = 5  # conflicting writes in a row, after which another run counts as the holder
 NOT_FOUND: Final = 404
-LOOK_BACK: Final = 2  # seconds of a watch that brings what was written already
+REPLAY_SECONDS: Final = 2  # seconds of a watch that brings what was written already
 GUARD: Final = 3  # the last of so many parts of the duration is left to requests under way
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class LockAttempt:
     """Result of an attempt to take a lock. ``unchanged``: no other run held it since the caller had read it."""
 
     state: LockState
@@ -49,7 +49,7 @@ class MemberLock:
         """
         return read_lock(self.cluster, self._binding)
 
-    def take(self, known: LockState, *, dead: bool = False) -> Taken:
+    def take(self, known: LockState, *, dead: bool = False) -> LockAttempt:
         """Take the lock if no other run holds it.
 
         :param known: the state that was read last; it may be some seconds old.
@@ -63,7 +63,7 @@ class MemberLock:
             if state.held_by_other(self._holder) and not (dead and state is known):
                 fresh = self.read() if state is known else state
                 if fresh.held_by_other(self._holder):
-                    return Taken(state=fresh, held=False)
+                    return LockAttempt(state=fresh, held=False)
                 state, unchanged = fresh, False
                 continue
             began = self._clocks.clock()
@@ -78,8 +78,8 @@ class MemberLock:
                 continue
             self._keep(made, began)
             unchanged = unchanged or self._first_holder_since(known.absent_at)
-            return Taken(state=lock_state(made, self.cluster.server_time()), held=True, unchanged=unchanged)
-        return Taken(state=state, held=False)
+            return LockAttempt(state=lock_state(made, self.cluster.server_time()), held=True, unchanged=unchanged)
+        return LockAttempt(state=state, held=False)
 
     def renew(self) -> None:
         """Renew the lock.
@@ -133,7 +133,9 @@ class MemberLock:
             return False
         path, chosen = locks_path(self.cluster.namespace), _by_name(self._binding)
         try:
-            with closing(self.cluster.watch(path, version=version, seconds=LOOK_BACK, grace=LOOK_BACK, field_selector=chosen)) as events:
+            with closing(
+                self.cluster.watch(path, version=version, seconds=REPLAY_SECONDS, grace=REPLAY_SECONDS, field_selector=chosen)
+            ) as events:
                 for event in events:
                     state = lock_state(event.get("object"), None)
                     if event["type"] not in ("ADDED", "MODIFIED", "DELETED") or state.holder not in ("", self._holder):

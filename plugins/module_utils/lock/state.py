@@ -63,7 +63,7 @@ class LockState:
     def patience(self) -> float:
         """Seconds without a renewal after which the holder counts as ended.
 
-        A run whose server's clock was set back renews within a third of its duration, and its time is right again. Whoever else has an
+        A run whose server's clock was set back renews within a third of its duration, and its time is right again. Another run with an
         untimely lock, whatever duration it claims, is waited for as long as is usual, and no longer.
         """
         return (min(self.duration, DURATION) if self.untimely else self.duration) + MARGIN

@@ -135,9 +135,9 @@ def _rights(member: Member, side: ClusterSide) -> list[Step]:
         ),
     ]
     return [
-        _right(member, collection, body, labels, changed=there is not None)
-        for collection, there, body in wanted
-        if there is None or not all(_same(there.get(key), body[key]) for key in ("rules", "roleRef", "subjects") if key in body)
+        _right(member, collection, body, labels, changed=observed is not None)
+        for collection, observed, body in wanted
+        if observed is None or not all(_same(observed.get(key), body[key]) for key in ("rules", "roleRef", "subjects") if key in body)
     ]
 
 
@@ -159,13 +159,13 @@ def _account(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NAMESPACE}}
 
 
-def _same(there: Any, wanted: Any) -> bool:
+def _same(observed: Any, wanted: Any) -> bool:
     """Return whether what is there has everything that is wanted, in which a server may have filled in defaults."""
     if isinstance(wanted, Mapping):
-        return isinstance(there, Mapping) and all(_same(there.get(key), value) for key, value in wanted.items())
+        return isinstance(observed, Mapping) and all(_same(observed.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list):
-        return isinstance(there, list) and len(there) == len(wanted) and all(map(_same, there, wanted))
-    return bool(there == wanted)
+        return isinstance(observed, list) and len(observed) == len(wanted) and all(map(_same, observed, wanted))
+    return bool(observed == wanted)
 
 
 def _spec(member: Member, side: ClusterSide) -> dict[str, Any]:
@@ -272,8 +272,8 @@ def _changes(
     if SILENT_ANNOTATION in annotations_of(found):
         notes[SILENT_ANNOTATION] = None
     wanted = _spec(member, side)
-    there = {key: texts(spec, key) if key == "zones" else spec.get(key, "") for key in wanted}
-    changed = {key: value for key, value in wanted.items() if there[key] != (tuple(value) if key == "zones" else value)}
+    observed = {key: texts(spec, key) if key == "zones" else spec.get(key, "") for key in wanted}
+    changed = {key: value for key, value in wanted.items() if observed[key] != (tuple(value) if key == "zones" else value)}
     reasons = [*sorted(changed), *(["labels"] if changed_labels else []), *(["annotations"] if notes else [])]
     changed |= references
     if not (changed_labels or notes or changed):

@@ -90,7 +90,7 @@ def leave_steps(
 
 def leaving_objects(member: Member, side: ClusterSide, stone: Object | None) -> list[Leaving]:
     """Return everything in a member that is there and has to go, whether it is being deleted already or not."""
-    # Karmada may also have let go of one that fell silent while it left.
+    # Karmada may also have released one that fell silent while it left.
     took = stone is not None and (not is_leaving(stone) or SILENT_ANNOTATION in annotations_of(stone))
     brought = [Leaving(entry, WAVE_NAMESPACE, _GIVEN_UP) for entry in side.brought if took]
     return [*brought, *_namespace(member, side.contents, took=took), *_rights(member, side)]
@@ -138,13 +138,13 @@ def noted_at(found: Object | None, stone: Object | None) -> Object | None:
     return stone if stone is not None and is_leaving(stone) else found
 
 
-def _noted(request: MemberRequest, member: Member, there: Object, patience: Patience, *, on_cluster: bool) -> list[Step]:
+def _noted(request: MemberRequest, member: Member, observed: Object, patience: Patience, *, on_cluster: bool) -> list[Step]:
     """Return the note since when a member does not answer; [] if it is there."""
-    if SILENT_ANNOTATION in annotations_of(there):
+    if SILENT_ANNOTATION in annotations_of(observed):
         return []
     name = member.member if on_cluster else tombstone_of(member)
     path, shown = (f"{CLUSTERS}/{name}", f"Cluster {name}") if on_cluster else (f"{CONFIG_MAPS}/{name}", f"ConfigMap {NAMESPACE}/{name}")
-    body = {"metadata": {"uid": text(there, "metadata", "uid"), "annotations": {SILENT_ANNOTATION: NOW}}}
+    body = {"metadata": {"uid": text(observed, "metadata", "uid"), "annotations": {SILENT_ANNOTATION: NOW}}}
     why = f"it does not answer, and is waited for {patience.deadline} seconds from now on"
     return [_step(request, member, WAVE_NOTE, "patch", shown, why, ApiWrite(method="merge", path=path, body=body))]
 
@@ -221,7 +221,7 @@ def _rights(member: Member, side: ClusterSide) -> list[Leaving]:
         (side.account, f"{ACCOUNTS}/{account}", f"ServiceAccount {NAMESPACE}/{account}"),
         (side.impersonator if alone else None, f"{ACCOUNTS}/{IMPERSONATOR}", f"ServiceAccount {NAMESPACE}/{IMPERSONATOR}"),
     ]
-    objects = [Leaving(found_at(path, shown, there), WAVE_RIGHTS, why) for there, path, shown in rights if there is not None]
+    objects = [Leaving(found_at(path, shown, observed), WAVE_RIGHTS, why) for observed, path, shown in rights if observed is not None]
     rest = side.rest
     if rest is not None and (rest.itself.going or not others) and rest.labels.get(MANAGED_BY) == MANAGER:
         objects.append(Leaving(rest.itself, WAVE_RIGHTS, why))

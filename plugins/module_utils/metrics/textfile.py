@@ -121,11 +121,11 @@ def _states(
 
 def _departed_links(earlier: Mapping[Link, MemberState], kept: Iterable[Link], gone: Mapping[str, MemberState]) -> dict[Link, MemberState]:
     """Return the state of links that are no more: that of the end that leaves, or REMOVED if the topology has dropped them."""
-    there = set(kept)
+    present = set(kept)
     return {
         link: MemberState.LEAVING if MemberState.LEAVING in (gone.get(link[0]), gone.get(link[1])) else MemberState.REMOVED
         for link in earlier
-        if link not in there
+        if link not in present
     }
 
 

@@ -110,7 +110,7 @@ def _parsed(data: Mapping[str, bytes], key: str, problems: list[str]) -> tuple[C
 def _shared(data: Mapping[str, bytes], parsed: Mapping[str, bool]) -> tuple[dict[str, str], dict[str, str]]:
     """Return key -> PEM for other clusters where the text has more in it, and key -> why no other cluster gets it.
 
-    :param parsed: keys with certificates, and whether they were parsed; others are not looked at.
+    :param parsed: keys with certificates, and whether they were parsed; others are not read.
     """
     reencoded: dict[str, str] = {}
     unshareable: dict[str, str] = {}

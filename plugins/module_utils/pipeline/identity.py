@@ -195,7 +195,7 @@ class Assignment:
             result = apply_locked(run, plan_of_waves(plan, wave), self.observation, now=run.now)
             done.changed |= result.changed
             for step in result.applied:
-                self._say(f"{step.cluster}: {step.verb} {step.object}")
+                self._show(f"{step.cluster}: {step.verb} {step.object}")
             if result.failures:
                 done.findings = tuple(finding_of(error) for error in result.failures.values())
                 done.stopped = f"writing failed in {', '.join(sorted(result.failures))}"
@@ -206,7 +206,7 @@ class Assignment:
             self._prove(done)
         return done
 
-    def _say(self, sentence: str) -> None:
+    def _show(self, sentence: str) -> None:
         self.run.ports.show(Sentence(f"  {sentence}"))
 
     def _claim(self, done: AssignmentProgress) -> bool:
@@ -230,7 +230,7 @@ class Assignment:
         done.registry, done.decisions = result.registry, self.decide(result.registry)
         for decision in assignments(done.decisions):
             if before.get(decision.host) != (decision.name, decision.id):
-                self._say(f"{decision.host}: another controller took the values first; it gets name {decision.name} and id {decision.id}")
+                self._show(f"{decision.host}: another controller took the values first; it gets name {decision.name} and id {decision.id}")
         return True
 
     def _record(self, choose: Callable[[Registry], Registry], observation: Observation, done: AssignmentProgress) -> Recorded | NotRecorded:

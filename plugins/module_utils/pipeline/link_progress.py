@@ -46,7 +46,7 @@ class LinkProgress:
         if news and self.links <= FEW:
             error = f" ({state.error})" if state.error else ""
             words = f"{state.cluster} -> {state.peer}: {state.stage.value}{error}"
-            self._progress.say(self._where(), words, "good" if state.ready else "")
+            self._progress.report(self._where(), words, "good" if state.ready else "")
 
     def sleep(self, seconds: float) -> None:
         """Sleep between two readings, and show the number of ready links.

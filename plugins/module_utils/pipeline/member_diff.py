@@ -27,25 +27,25 @@ else:
 
 def diff_members(plan: Plan, request: MemberRequest, facts: Facts) -> list[dict[str, str]]:
     """Return one entry ``{before, after, before_header, after_header}`` per step, in the plan's order."""
-    there = _observed(request, facts)
+    observed = _observed(request, facts)
     found = []
     for step in plan.steps:
         if isinstance(step.action, ApiWrite):
             header = f"{step.cluster}{step.action.path}"
-            before, after = _sides(step.action, there.get((step.cluster, step.action.path)))
+            before, after = _sides(step.action, observed.get((step.cluster, step.action.path)))
             found.append({"before": _text(before), "after": _text(after), "before_header": header, "after_header": header})
     return found
 
 
-def _sides(action: ApiWrite, there: Mapping[str, Any] | None) -> tuple[Any, Any]:
+def _sides(action: ApiWrite, observed: Mapping[str, Any] | None) -> tuple[Any, Any]:
     if action.method == "delete":
         return {"metadata": {"name": action.path.rpartition("/")[2]}}, None
     body = {key: value for key, value in action.body.items() if key not in ("apiVersion", "kind")}
     if action.secret_data:
         body["data"] = {key: _planned(recipe) for key, recipe in sorted(action.secret_data.items())}
-    if there is None:
+    if observed is None:
         return None, body
-    before = part_of(there, body)
+    before = part_of(observed, body)
     after = merge_patched(before, body)
     return readable_object(before, after), readable_object(after, before)
 

@@ -41,7 +41,7 @@ class Progress:
         elif now - self._began >= self.quiet:
             self.ports.show(Waiting(self._at(now, state)))
 
-    def say(self, state: str, news: str, tone: Tone = "") -> None:
+    def report(self, state: str, news: str, tone: Tone = "") -> None:
         """Show where the phase is, and in a log ``news``."""
         self._speak(self.ports.clock(), state, news, tone)
 

@@ -144,15 +144,15 @@ class _Traffic:
 
     def knowledge(self, hosts: Sequence[str]) -> list[str]:
         """Return sentences about what is not known of who speaks in these clusters."""
-        there = [self.seen[host] for host in hosts if host in self.seen]
-        unknown = list(dict.fromkeys(entry.unknown for entry in there if entry.unknown))
-        notes = list(dict.fromkeys(note for entry in there for note in entry.notes if not entry.unknown))
-        if len(there) < len(hosts) and not unknown:
+        recorded = [self.seen[host] for host in hosts if host in self.seen]
+        unknown = list(dict.fromkeys(entry.unknown for entry in recorded if entry.unknown))
+        notes = list(dict.fromkeys(note for entry in recorded for note in entry.notes if not entry.unknown))
+        if len(recorded) < len(hosts) and not unknown:
             return ["Whether they use these connections is not known."]
         found = [f"Whether they use these connections is not known: {listed(unknown, 3)}."] if unknown else []
         return [*found, *([f"Not all of the traffic is known: {listed(notes, 3)}."] if notes else [])]
 
-    def heard(self, hosts: Iterable[str]) -> SeenFlows | None:
+    def flows_of_answering(self, hosts: Iterable[str]) -> SeenFlows | None:
         """Return the recorded traffic of a cluster whose agents answered; None if none did."""
         return next((self.seen[host] for host in hosts if host in self.seen and not self.seen[host].unknown), None)
 
@@ -214,7 +214,7 @@ def _lost_access_findings(
     places = index.workloads_in
     first = _Sources(index, named, {source: cut for source, cut in speaking.items() if source not in index.system})
     unheard = places(named - speaking.keys())
-    heard = traffic.heard(hosts)
+    flows = traffic.flows_of_answering(hosts)
     kept, unsure = effect.limited - lost, effect.unsure - lost
     read = [f"{count(places(index.all_numbers), 'workload')} of {listed(index.world.clusters)} were evaluated"]
     read += [f"no workload of {listed(index.unread)} is known"] if index.unread else []
@@ -224,8 +224,8 @@ def _lost_access_findings(
     read += [f"only {PAIRS} pairs were evaluated one by one; for the others the worst case is assumed"] if effect.limit_reached else []
     evidence = [
         *(f"{name} speaks to it now {traffic.text(cut)}." for name, cut in first.speaking()),
-        f"{count(unheard, 'workload')} {'was' if unheard == 1 else 'were'} not seen to speak to it in the last {_window(heard)}."
-        if heard and unheard
+        f"{count(unheard, 'workload')} {'was' if unheard == 1 else 'were'} not seen to speak to it in the last {_window(flows)}."
+        if flows and unheard
         else "",
         _system_text(places(system), [cut for source, cut in speaking.items() if source in system], traffic),
         *traffic.knowledge(hosts),

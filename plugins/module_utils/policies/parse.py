@@ -102,20 +102,20 @@ def _side(problems: Problems, path: str, given: Mapping[str, Any], members: tupl
 def _selector(problems: Problems, path: str, given: Mapping[str, Any]) -> tuple[dict[str, str], tuple[LabelRequirement, ...]]:
     """Parse labels and expressions of a side: from ``name``, or ``selector`` and ``expressions``; none when all pods are meant."""
     everything = given.get("allPods")
-    there = [key for key in ("name", "selector", "expressions") if key in given]
-    if everything and there:
-        problems.add(child_path(path, "allPods"), f"stands beside {' and '.join(there)}; keep either")
-    elif "name" in there and len(there) > 1:
+    ways = [key for key in ("name", "selector", "expressions") if key in given]
+    if everything and ways:
+        problems.add(child_path(path, "allPods"), f"stands beside {' and '.join(ways)}; keep either")
+    elif "name" in ways and len(ways) > 1:
         problems.add(
-            child_path(path, "name"), f"stands beside {' and '.join(there[1:])}; name: x is short for the label app: x, so keep either"
+            child_path(path, "name"), f"stands beside {' and '.join(ways[1:])}; name: x is short for the label app: x, so keep either"
         )
-    elif not there and everything is None and given.get("allNamespaces", False):
+    elif not ways and everything is None and given.get("allNamespaces", False):
         problems.add(
             path, "selects every pod of every namespace; write allPods: true if that is intended, or name, selector or expressions"
         )
-    elif not there and everything is False:
+    elif not ways and everything is False:
         problems.add(path, "has allPods: false and no name, selector or expressions; add one, or leave allPods out to select every pod")
-    if "name" in there:
+    if "name" in ways:
         return {"app": given["name"]}, ()
     labels = parse_labels(problems, child_path(path, "selector"), given.get("selector", {}))
     return labels, parse_expressions(problems, child_path(path, "expressions"), given.get("expressions", ()))

@@ -96,9 +96,9 @@ class _ObservedPolicies:
         """Return the policies of the item, and those at the paths that it wants to write."""
         found = {host: {entry.path: entry for entry in owned.get(ref, ())} for host, owned in self.by_item.items()}
         for entry in wanted:
-            there = self.by_path[entry.cluster].get(entry.path)
-            if there is not None:
-                found[entry.cluster][there.path] = there
+            observed = self.by_path[entry.cluster].get(entry.path)
+            if observed is not None:
+                found[entry.cluster][observed.path] = observed
         return {host: tuple(entries.values()) for host, entries in found.items()}
 
 
@@ -106,12 +106,12 @@ class _ObservedPolicies:
 class _Draft:
     """One intent before it is evaluated together with the others.
 
-    ``unsaid`` holds findings for which nothing can be written at all, ``kept`` those about former policies that are kept.
+    ``refusals`` holds findings for which nothing can be written at all, ``kept`` those about former policies that are kept.
     """
 
     intent: ConnectivityIntent
     hosts: tuple[str, ...] = ()  # destinations of which something is known
-    unsaid: tuple[Finding, ...] = ()
+    refusals: tuple[Finding, ...] = ()
     wanted: tuple[DesiredObject, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
     observed: Observed = field(default_factory=dict)
@@ -129,14 +129,14 @@ class _Draft:
 def _draft(intent: ConnectivityIntent, scene: Scene, place: _ObservedPolicies) -> _Draft:
     ref = intent.ref
     hosts = tuple(host for host in destinations(intent, scene.mesh.clusters) if host in scene.hosts)
-    unsaid = list(version_findings(intent, scene, hosts))
+    refusals = list(version_findings(intent, scene, hosts))
     bodies: dict[str, Body] = {}
     try:
         bodies = {host: _body(intent, host, scene) for host in hosts}
     except CannotExpress as error:
-        unsaid.append(_unknown_name_finding(intent, error))
-    if unsaid:
-        return _Draft(intent=intent, unsaid=tuple(unsaid))
+        refusals.append(_unknown_name_finding(intent, error))
+    if refusals:
+        return _Draft(intent=intent, refusals=tuple(refusals))
     absent = absent_namespaces(intent, scene)
     every = [_desired_policy(scene.binding, intent, host, body) for host, body in bodies.items()]
     wanted = tuple(entry for entry in every if entry.cluster not in absent)
@@ -185,8 +185,8 @@ def _without_irreplaceable(
 def _plan(draft: _Draft, scene: Scene, together: Planned | None) -> ItemPlan:
     intent = draft.intent
     ref = intent.ref
-    if draft.unsaid:
-        return _refused(ref, draft.unsaid)
+    if draft.refusals:
+        return _refused(ref, draft.refusals)
     findings = [
         *draft.foreign,
         *draft.kept,
@@ -243,8 +243,8 @@ def _invalid_policy_findings(draft: _Draft) -> Iterator[Finding]:
     """Yield a finding if Cilium's operator rejects an unchanged policy (condition Valid, from 1.16)."""
     bad: dict[str, str] = {}
     for entry in draft.wanted:
-        there = {found.path: found for found in draft.observed.get(entry.cluster, ())}.get(entry.path)
-        message = condition_of_refusal(there) if there is not None and entry.cluster not in draft.written else None
+        observed = {found.path: found for found in draft.observed.get(entry.cluster, ())}.get(entry.path)
+        message = condition_of_refusal(observed) if observed is not None and entry.cluster not in draft.written else None
         if message is not None:
             bad[entry.cluster] = message
     if bad:

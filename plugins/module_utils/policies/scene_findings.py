@@ -68,10 +68,10 @@ def absent_namespaces(intent: ConnectivityIntent, scene: Scene) -> dict[str, str
     namespace = intent.destination.namespace
     found = {}
     for host in _observed_hosts(intent.destination, scene):
-        there = scene.traffic[host].namespaces.get(namespace)
-        if there is None:
+        observed = scene.traffic[host].namespaces.get(namespace)
+        if observed is None:
             found[host] = f"namespace {namespace} does not exist there"
-        elif there.status.get("phase") == "Terminating":
+        elif observed.status.get("phase") == "Terminating":
             found[host] = f"namespace {namespace} is being deleted there"
     return found
 
@@ -199,8 +199,8 @@ def _severity(intent: ConnectivityIntent, scene: Scene) -> Severity | None:
 
 def _is_local(namespace: str, host: str, scene: Scene) -> bool:
     """Return whether the namespace exists and is not global. An absent one has no pods to export."""
-    there = scene.traffic[host].namespaces.get(namespace)
-    return there is not None and not exports_identities(scene.facts[host], there)
+    observed = scene.traffic[host].namespaces.get(namespace)
+    return observed is not None and not exports_identities(scene.facts[host], observed)
 
 
 def _unselected_side_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:

@@ -68,10 +68,10 @@ def _trouble(
         return "ClusterUnreachable", scene.failures[host].message if host in scene.failures else "nothing is known of the cluster"
     if host in detail.unwritten:
         return "NamespaceMissing", detail.unwritten[host]
-    there = _observed_policy(scene, wanted) if wanted is not None else None
-    if wanted is None or there is None or owning_item(scene.binding, there) != plan.ref or not matches_body(there, wanted.body):
+    observed = _observed_policy(scene, wanted) if wanted is not None else None
+    if wanted is None or observed is None or owning_item(scene.binding, observed) != plan.ref or not matches_body(observed, wanted.body):
         return "Applying", "the policy is not there yet"
-    refused = condition_of_refusal(there)
+    refused = condition_of_refusal(observed)
     return ("PolicyInvalid", f"Cilium refuses the policy: {refused}") if refused is not None else None
 
 

@@ -177,8 +177,8 @@ class WorkloadIndex:
 
     def rules(self, host: str, bodies: Iterable[Body]) -> list[Rule]:
         """Return the rules of policies that are to be written. One that is there as it should be stays as Cilium has judged it."""
-        view, there = self.world.clusters[host], self._policies_by_name.get(host, {})
-        return rules_of((_facts_of_body(body, there) for body in bodies), view.name, view.settings)
+        view, known = self.world.clusters[host], self._policies_by_name.get(host, {})
+        return rules_of((_facts_of_body(body, known) for body in bodies), view.name, view.settings)
 
     @cached_property
     def _policies_by_name(self) -> Mapping[str, Mapping[tuple[str, str, str], ObjectFacts]]:
@@ -194,8 +194,8 @@ class WorkloadIndex:
         for requirement in selector.requirements:
             if requirement.operator == "In" and requirement.sure:
                 values = self._groups_by_value(requirement.key)
-                there = frozenset().union(*(values.get(value, frozenset()) for value in (*requirement.values, _UNSURE)))
-                fewest = there if fewest is None or len(there) < len(fewest) else fewest
+                known = frozenset().union(*(values.get(value, frozenset()) for value in (*requirement.values, _UNSURE)))
+                fewest = known if fewest is None or len(known) < len(fewest) else fewest
         return self.groups if fewest is None else (self.groups[number] for number in sorted(fewest))
 
     def _groups_by_value(self, key: str) -> Mapping[str, frozenset[int]]:
@@ -251,9 +251,9 @@ class WorkloadIndex:
 
     def _restricted(self, found: Matched, requires: Sequence[Selector]) -> Matched:
         for demand in requires:
-            there = self.matched(demand)
+            known = self.matched(demand)
             found = Matched(
-                found.sure & there.sure, (found.sure | found.perhaps) & (there.sure | there.perhaps) - (found.sure & there.sure)
+                found.sure & known.sure, (found.sure | found.perhaps) & (known.sure | known.perhaps) - (found.sure & known.sure)
             )
         return found
 
@@ -337,6 +337,6 @@ def _own_labels(labels: Mapping[str, str]) -> frozenset[tuple[str, str]]:
 
 def _facts_of_body(body: Body, observed: Mapping[tuple[str, str, str], ObjectFacts]) -> ObjectFacts:
     kind, namespace, name = str(body["kind"]), body["metadata"].get("namespace", ""), body["metadata"]["name"]
-    spec, there = body.get("spec") or {}, observed.get((kind, namespace, name))
-    status = there.status if there is not None and contains(there.spec, spec) else {}
+    spec, known = body.get("spec") or {}, observed.get((kind, namespace, name))
+    status = known.status if known is not None and contains(known.spec, spec) else {}
     return ObjectFacts(kind=kind, path="", namespace=namespace, name=name, spec=spec, status=status)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading of the traffic that enters the pods of intents now, before these are written. Errors become texts.
 
-Who speaks to a pod decides nothing: it ranks what is told of a plan. So no error ends a run, and the cost is bounded. Requests of a cluster
+Who speaks to a pod decides nothing: it ranks findings of a plan. So no error ends a run, and the cost is bounded. Requests of a cluster
 are one list of its agents, one list of pods for each of ``LIMITS.intents`` intents, and one call of each of ``LIMITS.agents`` agents.
 """
 

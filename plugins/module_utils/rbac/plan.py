@@ -56,15 +56,15 @@ def rbac_steps(grant: Grant, cluster: str, present: Present, *, wanted: bool) ->
     findings: list[Finding] = []
     bodies = {path_of(body): body for body in objects_of(grant)} if wanted else {}
     for path, body in bodies.items():
-        there = present.at.get(path)
-        if there is None:
+        existing = present.at.get(path)
+        if existing is None:
             steps.append(_write(cluster, path, body, "create"))
         elif body["kind"] == SERVICE_ACCOUNT:
             continue
-        elif not is_own(there, grant):
+        elif not is_own(existing, grant):
             findings.append(_foreign(cluster, body))
-        elif any((there.get(key) or []) != body.get(key, []) for key in _COMPARED):
-            steps.append(_write(cluster, path, _changed(body, there), "patch"))
+        elif any((existing.get(key) or []) != body.get(key, []) for key in _COMPARED):
+            steps.append(_write(cluster, path, _changed(body, existing), "patch"))
     for plural in COLLECTIONS:
         for found in present.own.get(plural, ()):
             metadata = mapping(found, "metadata")
@@ -79,9 +79,9 @@ def _path(plural: str, metadata: Mapping[str, Any]) -> str:
     return f"{ROOT}/{f'namespaces/{namespace}/' if namespace else ''}{plural}/{metadata['name']}"
 
 
-def _changed(body: Object, there: Object) -> Object:
+def _changed(body: Object, existing: Object) -> Object:
     """Return the body of a merge patch, which replaces lists as a whole, and which the API server refuses if the object changed since."""
-    metadata = {"labels": body["metadata"]["labels"], "resourceVersion": text(there, "metadata", "resourceVersion")}
+    metadata = {"labels": body["metadata"]["labels"], "resourceVersion": text(existing, "metadata", "resourceVersion")}
     return {**{key: body[key] for key in _COMPARED if key in body}, "metadata": metadata}
 
 

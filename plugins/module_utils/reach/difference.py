@@ -49,8 +49,8 @@ def changes_between(now: Reach, planned: Reach) -> tuple[Change, ...]:
                     continue
                 for kind, outcome, ports in _changed_ports(old.ports, new.ports):
                     key = (destination, kind, outcome, ports, new.ingress, new.hidden)
-                    there = found.get(key)
-                    bits = sources | (there.sources if there else 0)
+                    change = found.get(key)
+                    bits = sources | (change.sources if change else 0)
                     found[key] = Change(kind, destination, bits, ports, outcome, new)
     return tuple(found.values())
 

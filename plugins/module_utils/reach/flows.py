@@ -95,20 +95,20 @@ class Places:
 
     def count(self, bits: int) -> int:
         """Return the number of places that ``of`` yields."""
-        return sum(1 for there in (*self._namespaces.values(), *self._others.values()) if bits & there)
+        return sum(1 for mask in (*self._namespaces.values(), *self._others.values()) if bits & mask)
 
     def of(self, bits: int, end: End) -> Iterator[Place]:
         """Yield the places of the sets, with the workloads that belong to ``end``."""
         if bits & self._sets.workloads:
-            for (host, namespace), there in self._namespaces.items():
-                if bits & there:
-                    found = {name for number in numbers_of(bits & there) for name in end.workloads(self._sets[number])}
-                    whole = bits & there == there and not end.workload
+            for (host, namespace), mask in self._namespaces.items():
+                if bits & mask:
+                    found = {name for number in numbers_of(bits & mask) for name in end.workloads(self._sets[number])}
+                    whole = bits & mask == mask and not end.workload
                     yield Place(kind=SetKind.WORKLOADS, cluster=host, namespace=namespace, workloads=tuple(sorted(found)), whole=whole)
-        for kind, there in self._others.items():
-            if bits & there:
-                names = [self._sets[number].shown for number in numbers_of(bits & there)]
-                shown = _WHOLE[kind] if len(names) > 1 and bits & there == there and kind in _WHOLE else ", ".join(names)
+        for kind, mask in self._others.items():
+            if bits & mask:
+                names = [self._sets[number].shown for number in numbers_of(bits & mask)]
+                shown = _WHOLE[kind] if len(names) > 1 and bits & mask == mask and kind in _WHOLE else ", ".join(names)
                 yield Place(kind=kind, cluster="", namespace="", workloads=(), shown=shown)
 
 

@@ -109,9 +109,9 @@ def matrix_by_namespace(reach: Reach, scope: Scope) -> Matrix:
                 for line, row in enumerate(rows):
                     bits = cell.sources & row.bits
                     if bits:
-                        there = found.setdefault(line, {})
-                        pairs = there[id(cell.ports)][1] if id(cell.ports) in there else 0
-                        there[id(cell.ports)] = cell.ports, pairs + sets.weight(bits) * weight
+                        by_ports = found.setdefault(line, {})
+                        pairs = by_ports[id(cell.ports)][1] if id(cell.ports) in by_ports else 0
+                        by_ports[id(cell.ports)] = cell.ports, pairs + sets.weight(bits) * weight
         for line, parts in found.items():
             cells[line, place] = _joined(list(parts.values()))
     return Matrix(rows, columns, cells)
@@ -135,8 +135,8 @@ def matrix_lines_by_workload(reach: Reach, scope: Scope) -> tuple[list[str], lis
             for source in numbers_of(cell.sources & sources):
                 by_source[source][number] = shown
     rows = []
-    for source, there in by_source.items():
-        cells = [there[number] for _name, number in columns]
+    for source, row in by_source.items():
+        cells = [row[number] for _name, number in columns]
         rows += [(name, cells) for name in _names(sets[source], scope.source.workloads)]
     return [name for name, _number in columns], rows
 
@@ -165,7 +165,7 @@ def _lines(reach: Reach, bits: int) -> tuple[Line, ...]:
         name = f"{entry.host}/{entry.namespace}" if entry.kind is SetKind.WORKLOADS else entry.shown
         found.setdefault(name, []).append(number)
     lines = [(name, bits_of(numbers)) for name, numbers in found.items()]
-    return tuple(Line(name, there, reach.sets.weight(there)) for name, there in lines)
+    return tuple(Line(name, part, reach.sets.weight(part)) for name, part in lines)
 
 
 def _joined(parts: list[tuple[Ports, int]]) -> MatrixCell:

@@ -49,8 +49,8 @@ def published_by(reach: Reach, entry: WorkloadSet) -> tuple[str, ...]:
 
 
 def _publishing(services: Iterable[ObjectFacts], namespace: str) -> list[ObjectFacts]:
-    there = (service for service in services if service.namespace == namespace)
-    return [s for s in there if s.spec.get("type") in PUBLISHING or s.spec.get("externalIPs")]
+    service_names = (service for service in services if service.namespace == namespace)
+    return [s for s in service_names if s.spec.get("type") in PUBLISHING or s.spec.get("externalIPs")]
 
 
 def _kind(service: ObjectFacts) -> str:

@@ -42,19 +42,19 @@ def scene_with_planned_policies(scene: Scene, steps: Iterable[Step]) -> Scene:
     return replace(scene, traffic=traffic)
 
 
-def _written(path: str, body: Mapping[str, Any], there: ObjectFacts | None) -> ObjectFacts:
+def _written(path: str, body: Mapping[str, Any], observed: ObjectFacts | None) -> ObjectFacts:
     """Return the policy after a server-side apply by the binding, which owns every field of its spec. Cilium judges a new spec anew."""
     parts, metadata = path.split("/"), body.get("metadata") or {}
-    spec, specs = body.get("spec") or (there.spec if there else {}), tuple(body.get("specs") or ())
-    same = there is not None and contains(there.spec, spec) and contains(there.specs, specs)
+    spec, specs = body.get("spec") or (observed.spec if observed else {}), tuple(body.get("specs") or ())
+    same = observed is not None and contains(observed.spec, spec) and contains(observed.specs, specs)
     return ObjectFacts(
         kind=KINDS[parts[-2]],
         path=path,
         namespace=parts[parts.index("namespaces") + 1] if "namespaces" in parts else "",
         name=parts[-1],
-        labels={**(there.labels if there else {}), **(metadata.get("labels") or {})},
-        annotations={**(there.annotations if there else {}), **(metadata.get("annotations") or {})},
+        labels={**(observed.labels if observed else {}), **(metadata.get("labels") or {})},
+        annotations={**(observed.annotations if observed else {}), **(metadata.get("annotations") or {})},
         spec=spec,
         specs=specs,
-        status=there.status if there is not None and same else {},
+        status=observed.status if observed is not None and same else {},
     )

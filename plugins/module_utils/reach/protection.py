@@ -107,8 +107,8 @@ def _lost(before: Reach, after: Reach, subject: WorkloadSet, direction: Directio
 
 def _is_isolated(reach: Reach, subject: WorkloadSet, direction: Direction) -> bool:
     view = reach.judgement.world.clusters[subject.host]
-    there = isolating(reach.judgement.selecting(reach.sets[subject.number], direction), direction)
-    return view.settings.mode == "always" or any(sure for _rule, sure in there)
+    isolating_rules = isolating(reach.judgement.selecting(reach.sets[subject.number], direction), direction)
+    return view.settings.mode == "always" or any(sure for _rule, sure in isolating_rules)
 
 
 def _restricts(entry: Entry) -> bool:

@@ -17,7 +17,7 @@ from .port_set import ALL, NONE, PortSet
 from .workload_set import SetKind, WorkloadSet, WorkloadSets
 
 GROUPS: Final = 10
-"""Groups of sources of one cell that are told apart by their egress policies; hundreds of sources may each have a policy of their own."""
+"""Groups of sources of one cell that differ in their egress policies; hundreds of sources may each have a policy of their own."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,8 @@ class Reach:
                 ports = work.number(Ports.of(block.profile))
                 for place, digit in enumerate(reversed(f"{block.peers:b}")):
                     if digit == "1":
-                        there = found[place]
-                        there[ports] = there.get(ports, 0) | bits
+                        by_ports = found[place]
+                        by_ports[ports] = by_ports.get(ports, 0) | bits
         return found
 
     def _cells_of(self, destination: WorkloadSet, egress: dict[int, int], work: _Work) -> tuple[Cell, ...]:
@@ -231,8 +231,8 @@ class Reach:
         return [self._explained(bits, ingress, egress, destination) for egress, bits in groups.items()]
 
     def _explained(self, bits: int, ingress: list[Decision], egress: tuple[Decision, ...], destination: int) -> Explained:
-        there = self.sets[destination].host
-        policies = dict.fromkeys(f"{policy} in {there}" for decision in ingress for policy in decision.policies)
+        by_ports = self.sets[destination].host
+        policies = dict.fromkeys(f"{policy} in {by_ports}" for decision in ingress for policy in decision.policies)
         for decision in egress:
             for policy in decision.policies:
                 policies.update(dict.fromkeys(f"{policy} in {host}" for host in self._hosts(bits) if self._has(host, policy)))
@@ -240,7 +240,7 @@ class Reach:
         return Explained(bits, tuple(policies), tuple(reasons))
 
     def _hosts(self, bits: int) -> list[str]:
-        return [host for host, there in self._workloads_of.items() if there & bits]
+        return [host for host, by_ports in self._workloads_of.items() if by_ports & bits]
 
     def _has(self, host: str, policy: str) -> bool:
         return policy in self._policies_by_host.get(host, frozenset())

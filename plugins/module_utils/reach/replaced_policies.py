@@ -136,21 +136,21 @@ def plan_removal(scene: Scene, named: Iterable[ReplacedPolicy], rows: Rows, mana
         findings += _not_in_force(policy, states[policy.intent])
         for host in policy.clusters:
             policies = scene.traffic[host].policies if host in scene.hosts else ()
-            there = next((entry for entry in policies if entry.shown == policy.shown), None)
-            if there is not None:
-                findings += _not_of_provider(host, policy, there, managers)
-                going[host, policy.shown] = policy, there
+            observed = next((entry for entry in policies if entry.shown == policy.shown), None)
+            if observed is not None:
+                findings += _not_of_provider(host, policy, observed, managers)
+                going[host, policy.shown] = policy, observed
         findings += _not_observed(scene, policy)
-    steps = sorted((_deletion(host, policy, there) for (host, _shown), (policy, there) in going.items()), key=lambda step: step.wave)
+    steps = sorted((_deletion(host, policy, observed) for (host, _shown), (policy, observed) in going.items()), key=lambda step: step.wave)
     findings += _protecting(scene, steps, {place: policy for place, (policy, _there) in going.items()}) if steps else ()
-    findings += [_about_nodes(host, policy) for (host, _shown), (policy, there) in going.items() if _selects_nodes(there)]
+    findings += [_about_nodes(host, policy) for (host, _shown), (policy, observed) in going.items() if _selects_nodes(observed)]
     return Removal(findings=tuple(findings)) if findings else Removal(steps=tuple(steps))
 
 
-def _deletion(host: str, policy: ReplacedPolicy, there: ObjectFacts) -> Step:
-    denies = any(rule.get("ingressDeny") or rule.get("egressDeny") for rule in (there.spec, *there.specs))
+def _deletion(host: str, policy: ReplacedPolicy, observed: ObjectFacts) -> Step:
+    denies = any(rule.get("ingressDeny") or rule.get("egressDeny") for rule in (observed.spec, *observed.specs))
     step = delete_step(
-        policy.ref, host, there, wave=DENY_WAVE if denies else WAVE, why=f"ConnectivityIntent {policy.intent} replaces it", needs=()
+        policy.ref, host, observed, wave=DENY_WAVE if denies else WAVE, why=f"ConnectivityIntent {policy.intent} replaces it", needs=()
     )
     return replace(step, undo="create it again from the copy that was saved before", item="")
 
@@ -175,9 +175,9 @@ def _not_observed(scene: Scene, policy: ReplacedPolicy) -> Iterator[Finding]:
         yield _kept("", policy, why=f"nothing is known of {listed(silent)}, which may have it", evidence=reasons, fix=fix)
 
 
-def _not_of_provider(host: str, policy: ReplacedPolicy, there: ObjectFacts, managers: Collection[str]) -> Iterator[Finding]:
-    others = [name for name in there.writers if name not in managers]
-    if OWNER_LABEL in there.labels:
+def _not_of_provider(host: str, policy: ReplacedPolicy, observed: ObjectFacts, managers: Collection[str]) -> Iterator[Finding]:
+    others = [name for name in observed.writers if name not in managers]
+    if OWNER_LABEL in observed.labels:
         yield _kept(host, policy, why="it is a policy of this project", fix="Take it out of the list.")
     elif others:
         yield _kept(
@@ -186,12 +186,12 @@ def _not_of_provider(host: str, policy: ReplacedPolicy, there: ObjectFacts, mana
             why=f"it was written by {listed(others)}, and not by {listed(sorted(managers))} alone",
             fix="If these are field managers of the provider, name them (playbook migrate: cilium_mesh_provider_managers).",
         )
-    elif not there.writers:
+    elif not observed.writers:
         yield _kept(host, policy, why="it does not say who wrote it", fix="Delete it yourself, and take it out of the list.")
 
 
-def _selects_nodes(there: ObjectFacts) -> bool:
-    return any("nodeSelector" in rule for rule in (there.spec, *there.specs))
+def _selects_nodes(observed: ObjectFacts) -> bool:
+    return any("nodeSelector" in rule for rule in (observed.spec, *observed.specs))
 
 
 def _about_nodes(host: str, policy: ReplacedPolicy) -> Finding:

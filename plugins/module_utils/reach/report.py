@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 
 class Gate(StrEnum):
-    """What a run can be told to fail on."""
+    """Result on which a run can be made to fail."""
 
     WORLD = "world"  # an outsider reaches a workload
     ALLOWED = "allowed"  # a source of the scope reaches a destination of the scope

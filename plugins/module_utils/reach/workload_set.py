@@ -128,7 +128,7 @@ class WorkloadSets:
 
     def weight(self, bits: int) -> int:
         """Return the number of workloads of the sets together."""
-        return sum(weight * (bits & there).bit_count() for weight, there in self._bits_of_weight.items())
+        return sum(weight * (bits & mask).bit_count() for weight, mask in self._bits_of_weight.items())
 
 
 def bits_of(numbers: Iterable[int]) -> int:
@@ -167,7 +167,7 @@ def workload_sets(index: WorkloadIndex, *others: WorkloadIndex) -> WorkloadSets:
     traits = [(_group_by_pod(state), _traits(state, rules)) for state in states]
     for group in index.groups:
         if group.host not in unread:
-            every = tuple(there[numbers[_pod_of(group)]] for numbers, there in traits)
+            every = tuple(mask[numbers[_pod_of(group)]] for numbers, mask in traits)
             by_traits.setdefault((group.host, group.namespace, every), []).append(group)
     for (host, namespace, _traits_of_it), groups in sorted(by_traits.items(), key=lambda item: (item[0][0], item[0][1], _name(item[1]))):
         names = sorted({name for group in groups for name in group.workloads})

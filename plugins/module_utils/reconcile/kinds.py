@@ -44,7 +44,7 @@ class KindRow:
       items that are ACCEPTED.
     - ``lacking(item, plan, scene, failed)``: the clusters that keep the item from being as asked; none where no single one does.
     - ``brief(status)``: the status in a few words for a table; "" if there is nothing to say.
-    - ``interval(item)``: seconds after which what it asks for has to be looked at again; None: not sooner than the mesh.
+    - ``interval(item)``: seconds after which what it asks for has to be checked again; None: not sooner than the mesh.
     """
 
     parse: Callable[[Problems, str, Mapping[str, Any], tuple[str, ...]], Item | None]

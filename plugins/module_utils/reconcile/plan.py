@@ -278,10 +278,10 @@ def _cluster(scene: Scene, host: str) -> dict[str, Any]:
 
 def _objects(traffic: TrafficFacts, steps: Iterable[Step]) -> dict[str, Any]:
     paths = {step.action.path for step in steps if isinstance(step.action, ApiWrite)}
-    there = {path: traffic.by_path[path] for path in paths if path in traffic.by_path}
-    namespaces = {entry.namespace for entry in there.values() if entry.namespace}
+    objects = {path: traffic.by_path[path] for path in paths if path in traffic.by_path}
+    namespaces = {entry.namespace for entry in objects.values() if entry.namespace}
     return {
-        "objects": {path: _content(entry) for path, entry in there.items()},
+        "objects": {path: _content(entry) for path, entry in objects.items()},
         "namespaces": {name: _content(traffic.namespaces[name]) for name in namespaces if name in traffic.namespaces},
     }
 

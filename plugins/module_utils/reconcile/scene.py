@@ -71,7 +71,7 @@ def phase_of(binding_status: Mapping[str, Any] | None, mesh: Mesh, traffic: Mapp
     if phase != "Connecting":
         return phase
     key = record_key(mesh.binding)
-    carried_out = any(key in entry.annotations or owning_item(mesh.binding, entry) for there in traffic.values() for entry in there.owned)
+    carried_out = any(key in entry.annotations or owning_item(mesh.binding, entry) for facts in traffic.values() for entry in facts.owned)
     return "Degraded" if carried_out else phase
 
 

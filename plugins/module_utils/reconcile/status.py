@@ -22,7 +22,7 @@ from .plan import ItemsPlan
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]
 
-LOOK_AGAIN: Final = 300  # seconds; the mesh check interval of the kcp provider that this collection takes over from
+CHECK_INTERVAL: Final = 300  # seconds; the mesh check interval of the kcp provider that this collection takes over from
 WAITING_AGAIN: Final = 30
 DEGRADED_AGAIN: Final = 60
 GOING_ON_AGAIN: Final = 15
@@ -131,8 +131,8 @@ def requeue_seconds(desired: Desired, rows: Mapping[str, Iterable[Mapping[str, A
     It is soon where a write is in progress, and as often as failover and probes need.
     """
     phases = {str(row["phase"]) for entries in rows.values() for row in entries}
-    wished = (ROWS[kind].interval(item) for kind in desired.kinds for item in desired.of(kind))
-    found = [LOOK_AGAIN, *(seconds for seconds in wished if seconds is not None)]
+    intervals = (ROWS[kind].interval(item) for kind in desired.kinds for item in desired.of(kind))
+    found = [CHECK_INTERVAL, *(seconds for seconds in intervals if seconds is not None)]
     found += [WAITING_AGAIN] if "Pending" in phases else []
     found += [DEGRADED_AGAIN] if phases & {"Degraded", "Error"} else []
     found += [GOING_ON_AGAIN] if phases & GOING_ON else []

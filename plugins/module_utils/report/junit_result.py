@@ -30,7 +30,7 @@ _Entry = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One thing that the run looked at. ``wrong``: what is wrong with it; "" if nothing is. ``skipped``: why it was not looked at."""
+    """One thing that the run checked. ``wrong``: what is wrong with it; "" if nothing is. ``skipped``: why it was not checked."""
 
     suite: str
     name: str

@@ -52,8 +52,8 @@ def written_keys(permitted: Iterable[str]) -> tuple[str, ...]:
 
 def says(annotations: Mapping[str, str], key: str, value: str) -> bool:
     """Return whether the annotation has the value, for its reader: Cilium compares its own without case."""
-    there = annotations.get(key)
-    return there is not None and (there.lower() if key in MANAGED else there) == value
+    found = annotations.get(key)
+    return found is not None and (found.lower() if key in MANAGED else found) == value
 
 
 @dataclass(frozen=True, kw_only=True)

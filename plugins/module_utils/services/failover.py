@@ -44,8 +44,8 @@ def ready_of(service: GlobalService, key: Key, scene: Scene) -> dict[str, int]:
 
 def has_failed_over(scene: Scene, host: str, key: Key) -> bool:
     """Return whether the cluster had failed over at the last write."""
-    there = scene.traffic[host].services.get(key)
-    return there is not None and there.annotations.get(FAILED_OVER_ANNOTATION) == "true"
+    service = scene.traffic[host].services.get(key)
+    return service is not None and service.annotations.get(FAILED_OVER_ANNOTATION) == "true"
 
 
 def lost_peers(service: GlobalService, key: Key, scene: Scene, host: str) -> tuple[str, ...]:
@@ -69,10 +69,10 @@ def may_have_exported(service: GlobalService, key: Key, scene: Scene, peer: str)
     known = scene.traffic.get(peer)
     if known is None:
         return peer in service.targets
-    there = known.services.get(key)
-    if there is None or owning_item(scene.binding, there) is not None:
+    exported = known.services.get(key)
+    if exported is None or owning_item(scene.binding, exported) is not None:
         return False  # what an item made here is a stub, without backends of its own
-    return peer in service.targets or is_global(there.annotations)
+    return peer in service.targets or is_global(exported.annotations)
 
 
 def _failed_over(contract: Failover, ready: int, before: bool) -> bool:
@@ -84,8 +84,8 @@ def _offers(service: GlobalService, key: Key, scene: Scene, host: str) -> bool:
 
     Only then may the few backends of another cluster be withheld from them.
     """
-    heard = host not in scene.dead and not any(peer == host for _local, peer in scene.link_errors)
-    return heard and service.shared is not False and may_have_exported(service, key, scene, host)
+    is_connected = host not in scene.dead and not any(peer == host for _local, peer in scene.link_errors)
+    return is_connected and service.shared is not False and may_have_exported(service, key, scene, host)
 
 
 def _others_are_served(service: GlobalService, scene: Scene, host: str, offers: frozenset[str]) -> bool:

@@ -69,8 +69,8 @@ def _keys(service: GlobalService, scene: Scene) -> list[Key]:
             key
             for host in scene.hosts
             if host in service.targets
-            for key, there in scene.traffic[host].services.items()
-            if key[0] == selector.namespace and matches(selector.labels, there.labels)
+            for key, counts in scene.traffic[host].services.items()
+            if key[0] == selector.namespace and matches(selector.labels, counts.labels)
         }
     )
 
@@ -196,7 +196,7 @@ def _ttl_words(scene: Scene, holders: Sequence[str]) -> str:
 def _threshold_findings(service: GlobalService, contract: Failover, key: Key, scene: Scene) -> Iterable[Finding]:
     """Yield the findings about the numbers of the contract, for targets that have more than a stub of the Service."""
     choices = {host: choice for host, choice in decide(service, key, scene).items() if may_have_exported(service, key, scene, host)}
-    there = {host: endpoint_counts(scene.traffic[host], key) for host in choices}
+    counts = {host: endpoint_counts(scene.traffic[host], key) for host in choices}
     back = contract.min_local_ready + contract.hysteresis
     over = [host for host, choice in choices.items() if choice.failed_over]
     if over:
@@ -208,17 +208,17 @@ def _threshold_findings(service: GlobalService, contract: Failover, key: Key, sc
             evidence="; ".join(f"{host}: {choices[host].reason}" for host in over),
             fix=f"Nothing has to be done if that is intended. A cluster is back with {back} ready endpoints of its own, at the next run.",
         )
-    stuck = {host: there[host] for host in over if contract.min_local_ready <= there[host].total < back}
+    stuck = {host: counts[host] for host in over if contract.min_local_ready <= counts[host].total < back}
     if stuck:
         yield _stuck(service, contract, key, stuck)
-    if there and all(number.ready < contract.min_local_ready for number in there.values()):
+    if counts and all(number.ready < contract.min_local_ready for number in counts.values()):
         yield item_finding(
             service.ref,
             "CM-GS-35",
-            tuple(there),
+            tuple(counts),
             summary=f"Service {key_text(key)}: no cluster has {contract.min_local_ready} ready endpoints; all clusters use the "
             "backends of all",
-            evidence="; ".join(f"{host}: {number.ready} of {number.total} endpoints ready" for host, number in there.items()),
+            evidence="; ".join(f"{host}: {number.ready} of {number.total} endpoints ready" for host, number in counts.items()),
             fix="Check the pods behind the Service, in any of these clusters.",
         )
 

@@ -168,9 +168,9 @@ def _unlike(item: GlobalService, key: Key, hosts: Iterable[str], decided: Decisi
         values.setdefault("sessionAffinity", {}).setdefault(affinity, []).append(host)
     differ = {what: found for what, found in values.items() if len(found) > 1}
     if differ:
-        concerned = sorted({host for found in differ.values() for there in found.values() for host in there})
+        concerned = sorted({host for found in differ.values() for holders in found.values() for host in holders})
         texts = [
-            f"{what} is " + ", ".join(f"{value} in {listed(there)}" for value, there in found.items()) for what, found in differ.items()
+            f"{what} is " + ", ".join(f"{value} in {listed(holders)}" for value, holders in found.items()) for what, found in differ.items()
         ]
         yield item_finding(
             item.ref,

@@ -181,17 +181,17 @@ def _objects(item: GlobalService, decided: Decisions) -> tuple[list[Step], list[
     """Return the steps for stubs and ServiceExports: created, changed, or deleted where they are no longer wanted."""
     ref, scene = item.ref, decided.scene
     stays = {place for place, stub in decided.stubs.items() if stub.body is None or stub.item != item.name}
-    unsaid = _cannot_export(item, decided)
+    unexportable = _cannot_export(item, decided)
     observed: dict[str, dict[str, ObjectFacts]] = {host: {} for host in scene.hosts}
-    for entries, left in ((decided.index.stubs, stays), (decided.index.exports, unsaid)):
+    for entries, left in ((decided.index.stubs, stays), (decided.index.exports, unexportable)):
         for host, entry in entries.get(str(ref), ()):
             if (host, entry.key) not in left:
                 observed[host][entry.path] = entry
     wanted = [*_wanted_stubs(item, decided), *_wanted_exports(item, decided)]
     for made in wanted:
-        there = scene.traffic[made.cluster].by_path.get(made.path)
-        if there is not None:
-            observed[made.cluster][made.path] = there
+        found = scene.traffic[made.cluster].by_path.get(made.path)
+        if found is not None:
+            observed[made.cluster][made.path] = found
     places = {host: tuple(entries.values()) for host, entries in observed.items()}
     return object_changes(scene.binding, ref, wanted, places, wave=WAVE, prune_wave=PRUNE_WAVE)
 
@@ -212,8 +212,8 @@ def _wanted_exports(item: GlobalService, decided: Decisions) -> Iterable[Desired
     for key, hosts in decided.assignment.won[item.name].items():
         for host in hosts:
             traffic = scene.traffic[host]
-            there = traffic.exports.get(key)
-            if (host, key) in blocked or (there is not None and owning_item(scene.binding, there) is None):
+            observed = traffic.exports.get(key)
+            if (host, key) in blocked or (observed is not None and owning_item(scene.binding, observed) is None):
                 continue  # the Service is exported already, by another writer
             body = export_body(item, key, traffic)
             yield owned_object(scene.binding, item.ref, host, exports_path(traffic, key[0]), body, why="exported by MCS-API")

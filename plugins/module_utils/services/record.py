@@ -133,9 +133,9 @@ def records_by_binding(annotations: Mapping[str, str]) -> dict[str, str]:
 
 def _target(base: Values, wanted: Mapping[str, str]) -> dict[str, str | None]:
     target = dict(base)
-    there = {name: value for name, value in base.items() if value is not None}
+    given = {name: value for name, value in base.items() if value is not None}
     for name, value in wanted.items():
-        if not says(there, name, value):
+        if not says(given, name, value):
             target[name] = value
             if name in ALIASES:
                 target[ALIASES[name]] = None

@@ -130,10 +130,10 @@ def _export_state(host: str, key: Key, view: MeshView) -> str:
     state = is_exported(export)
     if state is None:
         return PENDING
-    return "" if state else "; ".join(_told(c) for c in conditions_of(export).values() if c.status == "False")
+    return "" if state else "; ".join(_reason_text(c) for c in conditions_of(export).values() if c.status == "False")
 
 
-def _told(said: Condition) -> str:
+def _reason_text(said: Condition) -> str:
     """Return what Cilium says; the message may be empty, and may be a sentence."""
     return f"{said.reason}: {clause(said.message)}" if said.message else said.reason
 
@@ -145,7 +145,7 @@ def _conflicts(detail: ServiceDetail, view: MeshView) -> tuple[str, ...]:
             export = view.scene.traffic[host].exports.get(key)
             said = conditions_of(export).get("Conflict") if export else None
             if said and said.status == "True":
-                found.append(f"{host}: {_told(said)}")
+                found.append(f"{host}: {_reason_text(said)}")
     return tuple(found)
 
 
@@ -279,5 +279,5 @@ def service_brief(status: Mapping[str, Any]) -> str:
 
 
 def service_interval(item: Item) -> int | None:
-    """Return the seconds after which a failover has to be looked at again: half of what it may take to notice a dead peer."""
+    """Return the seconds after which a failover has to be checked again: half of what it may take to notice a dead peer."""
     return max(1, item.failover.detect_within // 2) if isinstance(item, GlobalService) and item.failover is not None else None

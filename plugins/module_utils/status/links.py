@@ -498,12 +498,12 @@ _NAMED: Final = 4
 
 def _endpoint_of(failure: ObserveFailure, links: Sequence[LinkState]) -> str:
     """Return in brackets whether the mesh endpoint of a cluster that was not observed answers its peers; "" if no peer can say so."""
-    there = [link for link in links if link.peer == failure.host and not failure.writing]
-    proven = [link.cluster for link in there if link.ready and link.proof.verdict is ProofVerdict.PROVEN]
+    to_it = [link for link in links if link.peer == failure.host and not failure.writing]
+    proven = [link.cluster for link in to_it if link.ready and link.proof.verdict is ProofVerdict.PROVEN]
     if proven:
         return f" (its mesh endpoint is alive: {listed(proven, _NAMED)} read{'s' if len(proven) == 1 else ''} from it)"
-    gone = [link.cluster for link in there if link.stage is LinkStage.DIALLING]
-    known = [link for link in there if link.stage is not LinkStage.UNKNOWN]
+    gone = [link.cluster for link in to_it if link.stage is LinkStage.DIALLING]
+    known = [link for link in to_it if link.stage is not LinkStage.UNKNOWN]
     return f" (its mesh endpoint does not answer {listed(gone, _NAMED)} either)" if gone and len(gone) == len(known) else ""
 
 

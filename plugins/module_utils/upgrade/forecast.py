@@ -112,7 +112,7 @@ def target_of(text: str, minors: Mapping[str, Minor]) -> Minor:
         raise InvalidInput(
             f"target: the rules of Cilium {found} are not known.", remedy=f"Name one of {SUPPORTED}, in quotes: YAML reads 1.20 as 1.2."
         )
-    newer = [host for host, there in minors.items() if there > found]
+    newer = [host for host, minor in minors.items() if minor > found]
     if newer:
         raise InvalidInput(f"target: {', '.join(newer)} runs a newer Cilium than {found}.", remedy="Name a minor that no member is beyond.")
     return found

@@ -23,7 +23,7 @@ ROWS: Final = 200
 
 
 class UpgradeGate(StrEnum):
-    """What a run can be told to fail on."""
+    """Result on which a run can be made to fail."""
 
     PREPARE = "prepare"  # something has to be done before a hop, or set with it
     LOST = "lost"  # policies deny a flow after a hop that they do not deny now

@@ -186,7 +186,7 @@ def test_a_folder_of_root_alone_takes_the_other_user_from_dry_runs_and_the_opera
     (tmp_path / "folders").mkdir(mode=0o711)
     tmp_path.chmod(0o700)
     measures = measures_here((), str(tmp_path / "folders"))
-    said = f"No other user: nobody cannot pass through to {tmp_path}/folders; dry runs have the operator's user."
+    said = f"No other user: the user nobody cannot pass through to {tmp_path}/folders; dry runs have the operator's user."
     assert (measures.user, said in measures.missing) == (-1, True)
 
 

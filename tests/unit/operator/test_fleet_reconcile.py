@@ -483,7 +483,7 @@ def test_a_workload_beyond_the_bounds_is_refused_and_what_it_led_to_stays() -> N
     assert [entry["name"] for entry in fleet.requests[-1].fleet["workloads"]] == ["web"]
     fleet.kcp.put(WORKLOAD, "older", WEB, creationTimestamp="2026-10-01T00:00:00Z")
     fleet.now = 60.0
-    fleet.store.look_at_bounds()
+    fleet.store.check_bounds()
     before = len(fleet.requests)
     fleet.turn(WORKLOADS)
     assert len(fleet.requests) == before, "a run without web would remove it"

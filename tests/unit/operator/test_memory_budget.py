@@ -48,7 +48,7 @@ class World:
 
     def look(self) -> None:
         self.now += REFUSED_AGAIN
-        self.store.look_at_bounds()
+        self.store.check_bounds()
 
     def accepted(self) -> set[tuple[str, str]]:
         return {(one.key.workspace, one.key.name) for one in self.store.of_kind(SERVICE) if not one.beyond}

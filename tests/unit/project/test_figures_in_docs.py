@@ -138,7 +138,7 @@ FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
         f"may have {spec_limits.DEPTH} levels, {spaced(spec_limits.VALUES)} values and {spaced(spec_limits.CHARACTERS)} characters",
         f"The first {spec_limits.PROBLEMS} problems",
         f"pages of {client.PAGE} objects",
-        f"is the smallest of: {items.LOOK_AGAIN};",
+        f"is the smallest of: {items.CHECK_INTERVAL};",
         f"{items.GOING_ON_AGAIN} while a write is under way",
         f"{items.WAITING_AGAIN} while an item waits; {items.DEGRADED_AGAIN} while",
     ),

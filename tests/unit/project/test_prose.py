@@ -110,7 +110,7 @@ def test_no_name_of_a_test_has_a_word_that_the_glossary_replaces() -> None:
 
 def test_runs_and_the_operator_have_one_word_for_waiting() -> None:
     """A user who searches output or logs for the word of the glossary finds every line about it."""
-    said = re.compile(r"""\b(?:show\(Sentence|_?say|alive|log)\((?:[\w.()]+, )?f?(["'])(.*?)\1""")
+    said = re.compile(r"""\b(?:show\(Sentence|_?say|_show|report|alive|log)\((?:[\w.()]+, )?f?(["'])(.*?)\1""")
     others = re.compile(r"\bwaits: |\bheld: |\bon[ _]hold\b|_on_hold\b")
     files = [*(CHECKOUT / "plugins").rglob("*.py"), *(CHECKOUT / "operator" / "mesh_operator").rglob("*.py")]
     texts = [found[1] for file in files for found in said.findall(file.read_text(encoding="utf-8"))]

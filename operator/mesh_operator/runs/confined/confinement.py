@@ -151,12 +151,14 @@ def measures_here(readable: Iterable[str], folder: str) -> Measures:
     user = -1
     if os.geteuid() != 0:
         missing.append("No other user: only root may change it; dry runs have the operator's user.")
-    elif (nobody := _nobody()) is None or not _can_open(nobody, readable, os.R_OK):
-        missing.append("No other user: nobody cannot read the folders of Python and of the operator; dry runs have the operator's user.")
-    elif not _can_open(nobody, [folder], os.X_OK):  # systemd makes XDG_RUNTIME_DIR with mode 0700
-        missing.append(f"No other user: nobody cannot pass through to {folder}; dry runs have the operator's user.")
+    elif (unprivileged := _unprivileged_user()) is None or not _can_open(unprivileged, readable, os.R_OK):
+        missing.append(
+            "No other user: the user nobody cannot read the folders of Python and of the operator; dry runs have the operator's user."
+        )
+    elif not _can_open(unprivileged, [folder], os.X_OK):  # systemd makes XDG_RUNTIME_DIR with mode 0700
+        missing.append(f"No other user: the user nobody cannot pass through to {folder}; dry runs have the operator's user.")
     else:
-        user = nobody
+        user = unprivileged
     return Measures(landlock=offered, user=user, missing=tuple(missing))
 
 
@@ -165,7 +167,7 @@ def confine(limits: Limits, measures: Measures, folder: str, readable: Sequence[
 
     :param folder: the only one in which it may write.
     :param parent: id of its parent, with which it ends.
-    :param program: it keeps its user, to whom its folder belongs, and may start programs of the system and of Python.
+    :param program: it keeps its user, who owns its folder, and may start programs of the system and of Python.
     :raises OSError: when a measure that the platform offers fails.
     """
     with suppress(OSError):  # the kernel ends this process first when memory is short, and not the operator; a program after the others
@@ -226,7 +228,7 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), f"prctl {option} failed")
 
 
-def _nobody() -> int | None:
+def _unprivileged_user() -> int | None:
     with suppress(KeyError):
         return pwd.getpwnam("nobody").pw_uid
     return None
@@ -234,7 +236,7 @@ def _nobody() -> int | None:
 
 def _can_open(user: int, paths: Iterable[str], how: int) -> bool:
     """Return whether a user may open these paths as ``access(2)`` says, those that root may not find left out. It tries in a child."""
-    there = [path for path in paths if os.path.exists(path)]
+    existing = [path for path in paths if os.path.exists(path)]
     child = os.fork()
     if child == 0:
         status: Any = 1
@@ -242,6 +244,6 @@ def _can_open(user: int, paths: Iterable[str], how: int) -> bool:
             os.setgroups([])
             os.setresgid(user, user, user)
             os.setresuid(user, user, user)
-            status = 0 if all(os.access(path, how) for path in there) else 1
+            status = 0 if all(os.access(path, how) for path in existing) else 1
         os._exit(status)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

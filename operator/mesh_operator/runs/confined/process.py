@@ -152,7 +152,7 @@ class ConfinedProcess:
             return ConfinedProcessFailed(Cause.MEMORY)
         if end.status == NOT_CONFINED:
             return ConfinedProcessFailed(Cause.NOT_STARTED, "it could not be confined")
-        if end.status == -signal.SIGKILL:  # by the kernel: nobody else kills a child that was not given up
+        if end.status == -signal.SIGKILL:  # by the kernel: no other process kills a child that was not given up
             return ConfinedProcessFailed(Cause.MEMORY, "killed by the kernel")
         return ConfinedProcessFailed(Cause.CRASHED, f"signal {-end.status}" if end.status < 0 else f"status {end.status}")
 

@@ -47,7 +47,7 @@ def parse(raw: Any, inventory: Sequence[str], *, leaving: bool = False) -> Mesh:
     """Parse the variable ``cilium_mesh`` to a mesh.
 
     :param raw: the variable. Without a name the binding is called ``cilium-mesh``, and without ``clusterRefs`` every host is a member: a
-        caller that plans, writes or judges a mesh refuses both first (``unsaid``).
+        caller that plans, writes or judges a mesh refuses both first (``missing_paths``).
     :param inventory: names of all hosts, in order.
     :param leaving: the mesh is to be taken away: of its members one may be left.
     :raises InvalidInput: when there is a problem; the error lists every one with its path.
@@ -76,7 +76,7 @@ def parse(raw: Any, inventory: Sequence[str], *, leaving: bool = False) -> Mesh:
     return Mesh(binding=Binding(name=name, cluster_refs=refs, topology=topology, generation=generation, **place, **choices, **config))
 
 
-def unsaid(raw: Any) -> tuple[str, ...]:
+def missing_paths(raw: Any) -> tuple[str, ...]:
     """Return what a mesh needs and the variable does not say, as paths; () if both are there or the variable has a wrong form."""
     binding = raw.get("binding") if isinstance(raw, Mapping) else raw
     if binding is not None and not isinstance(binding, Mapping):

@@ -71,7 +71,7 @@ def write_moves(times: Mapping[str, tuple[str, ...]]) -> str:
     return json.dumps(data, separators=(",", ":")) if data else ""
 
 
-def moves_after(before: Moves, peers: Collection[str], moved: Collection[str], now: str) -> dict[str, tuple[str, ...]]:
+def updated_moves(before: Moves, peers: Collection[str], moved: Collection[str], now: str) -> dict[str, tuple[str, ...]]:
     """Return the times after a write: of the ``peers``, which stay, with ``now`` added for those that ``moved``, by cluster name.
 
     :param now: time of the write, or what stands for it in a plan.

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses at which the endpoint of a cluster may be dialled: none that means the dialling host itself, its link, or nobody.
+"""Addresses at which the endpoint of a cluster may be dialled: none that means the dialling host itself, its link, or no host.
 
 A cluster reports its own addresses, and the pods of all other clusters connect to them: a loopback or link-local address would lead to a
 service of the node that dials, such as the metadata service of a cloud.

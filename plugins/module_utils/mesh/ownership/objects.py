@@ -61,7 +61,7 @@ def made_by_bindings(managers: Iterable[str], labels: Mapping[str, str]) -> bool
 
 
 def made_by_hand(managers: Iterable[str]) -> bool:
-    """Return whether somebody created the object with kubectl, and nobody but people with kubectl and bindings owns a field in it.
+    """Return whether the object was created with kubectl, and only people with kubectl and bindings own fields in it.
 
     Marks of Helm on such an object prepare its take-over. Helm writes them as well, under a field manager of its own, and so does a chart
     that is rendered and applied (``kubectl-client-side-apply``, ``kubectl``).

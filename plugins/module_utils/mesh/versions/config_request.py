@@ -34,12 +34,12 @@ def config_requests(binding: Binding, facts: ClusterFacts | None) -> tuple[Confi
 
     :param facts: of one cluster; None: it was not asked, or did not answer. Nothing is known of a cluster without clustermesh-apiserver.
     """
-    there = facts if facts is not None and facts.apiserver is not None and facts.config is not None else None
+    answered = facts if facts is not None and facts.apiserver is not None and facts.config is not None else None
     runs: dict[str, str | bool | None] = {
-        "serviceType": there.service.type if there and there.service else None,
-        "enableKvStoreMesh": there.runs_kvstoremesh if there else None,
-        "hubble.enabled": enabled(there, "enable-hubble") if there else None,
-        "hubble.ui": _runs_ui(there) if there else None,
+        "serviceType": answered.service.type if answered and answered.service else None,
+        "enableKvStoreMesh": answered.runs_kvstoremesh if answered else None,
+        "hubble.enabled": enabled(answered, "enable-hubble") if answered else None,
+        "hubble.ui": _runs_ui(answered) if answered else None,
     }
     wanted: dict[str, str | bool | None] = {
         "serviceType": binding.service_type,

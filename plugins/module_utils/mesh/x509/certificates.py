@@ -82,7 +82,7 @@ def load_key(pem: bytes) -> PrivateKeyTypes:
     """Parse an unencrypted private key (PKCS#1, PKCS#8 or SEC 1).
 
     The numbers of an RSA key are not tested against each other: that takes 40 ms for 2,048 bits, 320 ms for 4,096, and hours for numbers
-    that somebody chose to be long. Whoever signs with a key uses ``sign``, which tests what the key made.
+    that were chosen to be long. Code that signs with a key uses ``sign``, which tests what the key made.
 
     :raises CertificateProblem: when it does not parse, is encrypted, or is longer than any key of 16,384 bits, which is OpenSSL's limit.
     """

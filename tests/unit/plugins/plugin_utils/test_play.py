@@ -17,9 +17,9 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.p
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import (
     Play,
     accesses,
-    first_look,
     lone_clusters,
     mesh_of,
+    mesh_to_verify,
     plain,
     play_of,
 )
@@ -112,9 +112,9 @@ def test_a_key_that_is_spelled_wrong_is_named_before_what_is_missing() -> None:
 
 
 def test_a_first_look_needs_no_binding_and_one_that_is_begun_needs_both() -> None:
-    assert [first_look(play("c1", "c2"), None)[1], first_look(play("c1", "c2"), BOTH)[1]] == [True, False]
+    assert [mesh_to_verify(play("c1", "c2"), None)[1], mesh_to_verify(play("c1", "c2"), BOTH)[1]] == [True, False]
     with pytest.raises(InvalidInput, match=r"binding\.name is not set"):
-        first_look(play("c1", "c2"), {"binding": {"clusterRefs": ["c1", "c2"]}})
+        mesh_to_verify(play("c1", "c2"), {"binding": {"clusterRefs": ["c1", "c2"]}})
 
 
 def test_a_limit_that_keeps_every_member_is_fine() -> None:
@@ -254,7 +254,7 @@ def test_a_play_on_localhost_is_about_the_members_that_the_binding_names(host: s
 
 
 def test_a_play_on_localhost_has_no_members_of_its_own_and_no_limit() -> None:
-    for ask in (lambda found: mesh_of(found, ALL), lambda found: first_look(found, None), lambda found: lone_clusters(found, None)):
+    for ask in (lambda found: mesh_of(found, ALL), lambda found: mesh_to_verify(found, None), lambda found: lone_clusters(found, None)):
         with pytest.raises(InvalidInput, match="The play runs on localhost, which is no member"):
             ask(on("localhost"))
     with pytest.raises(InvalidInput, match='--limit "c1,localhost" chooses among the hosts of a play'):
