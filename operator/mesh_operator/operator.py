@@ -37,7 +37,7 @@ from .runs.runner import Runner, settings_of_runs
 from .schedule.queue import FairQueue, Urgency
 from .schedule.unit_turns import Next
 from .source.endpoint_watches import EndpointWatches
-from .source.events import Recorder
+from .source.events import EventRecorder
 from .source.namespaces import NamespaceTenants, workspace_of, workspace_of_label
 from .source.resource_writer import ResourceWriter
 from .source.resources import finalizers_of
@@ -127,7 +127,7 @@ class Operator:
         self._counts = StatusCounts()
         self._absence = OrphanTracker(settings.orphan_grace)
         self._runner = Runner(self._processes, job_timeout=int(settings.job_timeout), idle_timeout=int(settings.idle_timeout))
-        event = Recorder(self._endpoints.api_at).record
+        event = EventRecorder(self._endpoints.api_at).record
         writer = ResourceWriter(self._endpoints.api_at, event, settings.provider_finalizer)
         self._secrets = None if self._in_kcp else NamespaceClusters(mgmt.own(), self._clusters, settings.mgmt_namespace, self._touched)
         dry_runs = DryRuns(self._processes, self._bounds, metrics, permits)

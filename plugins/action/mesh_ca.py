@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..module_utils.base.errors import InvalidInput
-from ..module_utils.ca.roll import Request
+from ..module_utils.ca.roll import RollRequest
 from ..module_utils.mesh.binding.model import Mesh
 from ..module_utils.mesh.facts.cluster import ClusterFacts
 from ..module_utils.mesh.trust.ca_roll import RollStage
@@ -60,12 +60,12 @@ def _request_of(mesh: Mesh, params: Mapping[str, Any]) -> RequestOf:
         _require_confirmation(mesh, source, confirm)
     until = RollStage(params["stage"])
 
-    def request(facts: Mapping[str, ClusterFacts]) -> Request:
+    def request(facts: Mapping[str, ClusterFacts]) -> RollRequest:
         if state == "shared":
             wanted = tuple(host for host in mesh.clusters if host != source and facts[host].ca.digest != facts[source].ca.digest)
         else:
             wanted = tuple(host for host in mesh.clusters if not named or host in named)
-        return Request(clusters=wanted, days=params["ca_days"], source=source, until=until)
+        return RollRequest(clusters=wanted, days=params["ca_days"], source=source, until=until)
 
     return request
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..module_utils.base.errors import ClusterError
-from ..module_utils.explain.hop import Answer
+from ..module_utils.explain.hop import HopVerdict
 from ..module_utils.explain.inputs import ExplainInputs, identity_of, identity_reads, pods_of
 from ..module_utils.explain.question import QuestionSide, question_of
 from ..module_utils.explain.trace import trace_path
@@ -43,7 +43,7 @@ class ActionModule(MeshAction):
             inputs = _with_identities(call.ports, ExplainInputs(scene=scene, links=link_rows(status)), observation, question.source)
             explanation = trace_path(question, inputs)
             self.show(explain_lines(question, explanation))
-            unmet = call.params["expected"] == "not_broken" and explanation.answer is Answer.BROKEN
+            unmet = call.params["expected"] == "not_broken" and explanation.answer is HopVerdict.BROKEN
             return Outcome(
                 findings=failure_findings(observation.failures.values(), Severity.ADVISORY),
                 clusters=mesh.clusters,

@@ -15,7 +15,7 @@ from ..module_utils.pipeline.outcome import Outcome, Recorder
 from ..module_utils.pipeline.rbac import PRINTED, RbacOptions, make_rights
 from ..module_utils.pipeline.shown import Sentence
 from ..module_utils.rbac.circumstances import of_mesh
-from ..module_utils.rbac.manifest import SERVICE_ACCOUNT, Subject
+from ..module_utils.rbac.manifest import SERVICE_ACCOUNT, Account
 from ..module_utils.rbac.rule import Function
 from ..plugin_utils.files import check_places, write_whole
 from ..plugin_utils.mesh_action import Call, MeshAction
@@ -76,7 +76,7 @@ def _options(params: Mapping[str, Any]) -> RbacOptions:
     )
 
 
-def _account(problems: Problems, value: Any) -> Subject:
+def _account(problems: Problems, value: Any) -> Account:
     given = problems.mapping("account", value, ("kind", "name", "namespace"), optional=True)
     kind = problems.typed("account.kind", given.get("kind"), str, "a text") or SERVICE_ACCOUNT
     name = problems.typed("account.name", given.get("name"), str, "a text") or ACCOUNT
@@ -91,7 +91,7 @@ def _account(problems: Problems, value: Any) -> Subject:
         problems.add("account.namespace", f"{quoted(namespace)} is no name of a namespace")
     if len(name) > LONGEST or not name.isprintable():
         problems.add("account.name", f"must be one line of at most {LONGEST} characters")
-    return Subject(kind=kind, name=name, namespace=namespace)
+    return Account(kind=kind, name=name, namespace=namespace)
 
 
 def _is_name(name: str) -> bool:

@@ -10,7 +10,7 @@ from ..module_utils.pipeline.outcome import Outcome
 from ..module_utils.pipeline.rehearse import KINDS, rehearse_losses
 from ..module_utils.reconcile.parse import desired_of
 from ..module_utils.rehearse.harm import harms_of
-from ..module_utils.rehearse.loss import Kind, each_loss, named_losses
+from ..module_utils.rehearse.loss import LossKind, each_loss, named_losses
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of, plain
 from ..plugin_utils.rehearsal_lines import FORMATS
@@ -30,8 +30,8 @@ class ActionModule(MeshAction):
         mesh = mesh_of(call.play, params["mesh"], limited=True)
         desired = desired_of(params["mesh"], mesh, kinds=KINDS)
         named = named_losses(plain(params["losses"]), mesh)
-        kinds = params["each"] if params["each"] is not None else [] if named else [Kind.MEMBERS, Kind.LINKS]
-        losses = (*named, *each_loss(mesh, [Kind(kind) for kind in kinds]))
+        kinds = params["each"] if params["each"] is not None else [] if named else [LossKind.MEMBERS, LossKind.LINKS]
+        losses = (*named, *each_loss(mesh, [LossKind(kind) for kind in kinds]))
         if not losses:  # a gate over nothing would always hold
             raise InvalidInput("There is nothing to rehearse: each and losses name no loss.", remedy="Name some. No cluster was contacted.")
         return rehearse_losses(call.run(mesh), desired, losses, fail_on=fail_on, proof=params["proof"])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..module_utils.base.tables import cell, row, text, widths
-from ..module_utils.envelope.envelope import NEWCOMER, Envelope, Row
+from ..module_utils.envelope.envelope import NEWCOMER, Envelope, EnvelopeRow
 from ..module_utils.envelope.limits import LIMITS
 from ..module_utils.pipeline.shown import EnvelopeMeasured
 from .fitted import Line
@@ -43,16 +43,16 @@ def envelope_lines(name: str, envelope: Envelope) -> list[Line]:
     return [*lines, _verdict(name, envelope)]
 
 
-def _shown(rows: Sequence[Row]) -> list[Row]:
+def _shown(rows: Sequence[EnvelopeRow]) -> list[EnvelopeRow]:
     """Return the first rows of each limit; rows are sorted by use."""
-    kept: list[Row] = []
+    kept: list[EnvelopeRow] = []
     for entry in rows:
         if sum(other.now.bound is entry.now.bound for other in kept) < CLUSTERS_SHOWN:
             kept.append(entry)
     return kept
 
 
-def _cells(entry: Row) -> tuple[str, ...]:
+def _cells(entry: EnvelopeRow) -> tuple[str, ...]:
     now = entry.now
     mark = "at least " if LIMITS[now.bound].estimate and now.used is not None else ""
     return (
@@ -79,7 +79,7 @@ def _load_lines(envelope: Envelope) -> list[Line]:
     return lines
 
 
-def _colour(entry: Row) -> str:
+def _colour(entry: EnvelopeRow) -> str:
     if max(entry.now.used or 0, entry.after or 0) > entry.now.most:
         return "red"
     return "yellow" if entry.now.used is None or max(entry.now.percent or 0, entry.percent_after or 0) >= NEAR else ""

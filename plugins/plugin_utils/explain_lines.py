@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import Final
 
 from ..module_utils.base.tables import cell, text
-from ..module_utils.explain.hop import Answer, Explanation, Hop
+from ..module_utils.explain.hop import Explanation, Hop, HopVerdict
 from ..module_utils.explain.question import Question
 from .fitted import Line
 
-_COLOURS: Final = {Answer.OK: "green", Answer.BROKEN: "red", Answer.UNKNOWN: "yellow", Answer.SKIPPED: ""}
+_COLOURS: Final = {HopVerdict.OK: "green", HopVerdict.BROKEN: "red", HopVerdict.UNKNOWN: "yellow", HopVerdict.SKIPPED: ""}
 
 
 def explain_lines(question: Question, explanation: Explanation) -> list[Line]:

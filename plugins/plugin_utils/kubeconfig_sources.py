@@ -12,7 +12,7 @@ from ..module_utils.base.errors import InvalidInput
 from ..module_utils.base.input_problems import suggest
 from ..module_utils.kubeconfig.document import Kubeconfig, parse_kubeconfig
 from ..module_utils.kubeconfig.files import document_of, is_vaulted, read_kubeconfigs, split_paths
-from ..module_utils.kubeconfig.invalid import KubeconfigInvalid, Subject
+from ..module_utils.kubeconfig.invalid import KubeconfigInvalid, RefusedSubject
 from .found_cluster import FoundCluster
 from .host_credentials import CONTEXT, KUBECONFIG
 
@@ -107,8 +107,8 @@ def _only_context(file: str, found: Kubeconfig) -> str:
     raise KubeconfigInvalid(f"has {len(found.contexts)} contexts and none of them is its current-context", subject=_subject(file))
 
 
-def _subject(file: str) -> Subject:
-    return Subject(f"Kubeconfig {file}", "The kubeconfig")
+def _subject(file: str) -> RefusedSubject:
+    return RefusedSubject(f"Kubeconfig {file}", "The kubeconfig")
 
 
 def _sentence(message: str) -> str:

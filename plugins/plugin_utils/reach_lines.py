@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..module_utils.base.tables import cell, table, text
-from ..module_utils.policies.evaluate.verdict import Outcome
+from ..module_utils.policies.evaluate.verdict import PolicyOutcome
 from ..module_utils.reach.difference import ChangeKind
-from ..module_utils.reach.flows import Place
+from ..module_utils.reach.flows import ReachPlace
 from ..module_utils.reach.matrix import Access, Matrix
 from ..module_utils.reach.report import ReachReport, flow_text, summary_of
 from ..module_utils.reach.workload_set import SetKind
@@ -20,7 +20,7 @@ ROWS_SHOWN: Final = 20  # of each list; files and the result have more
 COLUMNS_SHOWN: Final = 40  # of the matrix; a column is two characters wide
 FLOWS_SHOWN: Final = 40
 
-_COLOURS: Final = {Outcome.ALLOWED: "green", Outcome.DENIED: "red", Outcome.UNKNOWN: "yellow"}
+_COLOURS: Final = {PolicyOutcome.ALLOWED: "green", PolicyOutcome.DENIED: "red", PolicyOutcome.UNKNOWN: "yellow"}
 _CHANGES: Final = {ChangeKind.GAINED: "yellow", ChangeKind.LOST: "red", ChangeKind.UNSURE: "yellow"}
 
 
@@ -82,7 +82,7 @@ def _flow_lines(report: ReachReport) -> list[Line]:
     return [Line("Flows:"), *found] if found else []
 
 
-def _line_name(place: Place) -> str:
+def _line_name(place: ReachPlace) -> str:
     return f"{place.cluster}/{place.namespace}" if place.kind is SetKind.WORKLOADS else place.shown
 
 

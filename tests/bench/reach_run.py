@@ -20,7 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.workload_index import WorkloadIndex
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.matrix import Grain
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.report import flows_csv, matrix_csv, reach_json, report_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.scope import Scope
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.scope import ReachScope
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.upgrade.forecast import forecast
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.policy_worlds import policy_facts
@@ -100,7 +100,7 @@ def main() -> None:
         seconds[stage] = time.process_time() - before
         before = time.process_time()
 
-    report = report_of(WorkloadIndex(now), WorkloadIndex(planned), Scope())
+    report = report_of(WorkloadIndex(now), WorkloadIndex(planned), ReachScope())
     pairs = report.outcomes()
     took("matrix")
     changes = len(report.changes)

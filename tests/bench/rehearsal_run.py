@@ -15,7 +15,7 @@ import time
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.loss import Kind, each_loss
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.loss import LossKind, each_loss
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.rehearsal import RehearsalInputs, rehearse
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.stalls import stall_inputs
 from tests.testing.traffic_builders import scene, service, slice_facts, traffic
@@ -38,7 +38,7 @@ def world(clusters: int, services: int, exporters: int) -> Scene:
 def main() -> None:
     clusters, services, exporters = (int(word) for word in sys.argv[1:4])
     current = world(clusters, services, exporters)
-    losses = each_loss(current.mesh, (Kind.MEMBERS, Kind.LINKS))
+    losses = each_loss(current.mesh, (LossKind.MEMBERS, LossKind.LINKS))
     started, wall = time.process_time(), time.monotonic()
     inputs = RehearsalInputs(scene=current, desired=Desired(mesh=current.mesh), stalls=stall_inputs(current, (), None), mesh_check=300)
     found = rehearse(inputs, losses)

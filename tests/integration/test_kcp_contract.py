@@ -19,7 +19,7 @@ from mesh_operator.base.kinds import BINDING
 from mesh_operator.crds import FLEET as PROFILE
 from mesh_operator.crds import crds
 from mesh_operator.manifests import kcp_manifests
-from mesh_operator.source.events import Recorder
+from mesh_operator.source.events import EventRecorder
 from mesh_operator.source.stored import Stored
 from tests.integration.kcp_samples import (
     BINDINGS,
@@ -373,7 +373,7 @@ def test_the_operators_own_events_are_taken_and_an_object_without_its_kind_is_no
     url = eventually(scene.world.urls, "the slice has a URL")[0]
     edge = Stored(ObjectKey(BINDING, tenant.cluster, "default", "edge"), {"metadata": {"name": "edge", "uid": "1"}}, url)
     with Connections("kcp", str(kubeconfig), "--kcp-kubeconfig") as kcp:
-        recorder = Recorder(kcp.at, clock=count(0, 1000).__next__)  # the claim may not be accepted yet, which pauses it
+        recorder = EventRecorder(kcp.at, clock=count(0, 1000).__next__)  # the claim may not be accepted yet, which pauses it
 
         def heard() -> set[str]:
             recorder.record(edge, "Normal", "Tried", "it is written")

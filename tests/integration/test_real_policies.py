@@ -24,7 +24,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.bindi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import CiliumVersion
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.compile import compile_intent
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import PolicyEndpoint
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import PolicyOutcome
 from tests.integration.labs import unused_name
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.real_mesh import agent
@@ -195,7 +195,7 @@ def unlike(ground: Ground, policies: Sequence[tuple[str, Object]], dialled: Sequ
     return [row for row, _outcome in compared(ground, policies, dialled) if row]
 
 
-def compared(ground: Ground, policies: Sequence[tuple[str, Object]], dialled: Sequence[Flow]) -> list[tuple[str, Outcome]]:
+def compared(ground: Ground, policies: Sequence[tuple[str, Object]], dialled: Sequence[Flow]) -> list[tuple[str, PolicyOutcome]]:
     """Return per flow between two pods: "" or the difference in words, and what the evaluator says. Of what it does not know it says
     nothing wrong."""
     placed: dict[str, list[Any]] = {host: [] for host in MEMBERS}
@@ -205,9 +205,9 @@ def compared(ground: Ground, policies: Sequence[tuple[str, Object]], dialled: Se
     found = []
     for source, destination, (protocol, port), word in dial_all(ground, dialled):
         verdict = judged(there, source, destination, f"{protocol}/{port}")
-        passes = Outcome.ALLOWED if word in ARRIVED else Outcome.DENIED
+        passes = PolicyOutcome.ALLOWED if word in ARRIVED else PolicyOutcome.DENIED
         shown = f"{source.shown} -> {destination.shown} {protocol}/{port}: {word}; evaluator: {verdict.outcome}, {verdict.reasons}"
-        found.append(("" if verdict.outcome in (passes, Outcome.UNKNOWN) else shown, verdict.outcome))
+        found.append(("" if verdict.outcome in (passes, PolicyOutcome.UNKNOWN) else shown, verdict.outcome))
     return found
 
 
@@ -244,19 +244,19 @@ def test_a_flow_that_an_agent_drops_differs_from_one_that_arrives(ground: Ground
 
 def test_real_agents_let_through_what_the_evaluator_says(ground: Ground, record_property: Any) -> None:
     outcomes = agree(ground, generated(of_intents(), WORLDS), record_property)
-    assert set(outcomes) == {Outcome.ALLOWED, Outcome.DENIED}
+    assert set(outcomes) == {PolicyOutcome.ALLOWED, PolicyOutcome.DENIED}
 
 
 @pytest.mark.xdist_group("real-policies-of-users")  # a lab of its own, so that no part of the deep run has both
 def test_the_evaluator_is_right_about_policies_that_no_intent_was_compiled_to(ground: Ground, record_property: Any) -> None:
     outcomes = agree(ground, generated(of_others(), OTHERS), record_property)
-    assert outcomes[Outcome.ALLOWED] and outcomes[Outcome.DENIED]
-    assert outcomes[Outcome.UNKNOWN] < outcomes.total() / 20, outcomes
+    assert outcomes[PolicyOutcome.ALLOWED] and outcomes[PolicyOutcome.DENIED]
+    assert outcomes[PolicyOutcome.UNKNOWN] < outcomes.total() / 20, outcomes
 
 
-def agree(ground: Ground, wishes: Sequence[Wish], record_property: Any) -> Counter[Outcome]:
+def agree(ground: Ground, wishes: Sequence[Wish], record_property: Any) -> Counter[PolicyOutcome]:
     """Hold the evaluator to the agents in each world; return how often it says what."""
-    outcomes: Counter[Outcome] = Counter()
+    outcomes: Counter[PolicyOutcome] = Counter()
     differences: list[str] = []
     for number, wish in enumerate(wishes):
         with in_force(ground, wish.policies):

@@ -96,7 +96,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.input_problems import Problems
-from ..base.structure import Reader
+from ..base.structure import SchemaReader
 from ..mesh.binding.schemas import SPECS
 from .model import NamespaceIsolation
 
@@ -104,7 +104,7 @@ from .model import NamespaceIsolation
 def parse_isolation(problems: Problems, name: str, spec: Mapping[str, Any], _members: tuple[str, ...]) -> NamespaceIsolation | None:
     """See ``parse`` of ``reconcile.kinds.KindRow``."""
     before = len(problems.found)
-    given = Reader(problems, {}).read(SPECS["NamespaceIsolation"], spec)
+    given = SchemaReader(problems, {}).read(SPECS["NamespaceIsolation"], spec)
     return NamespaceIsolation(name=name, namespace=given["namespace"]) if len(problems.found) == before else None
 '''
 _PLAN: Final = '''

@@ -17,7 +17,7 @@ from typing import Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.registry import registered
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.catalogue import CATALOGUE, FAMILIES, Row
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Cure, Scope
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.cilium_values import KEYS, Kind, key_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.cilium_values import KEYS, ValueType, key_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import SUPPORTED
 from tests.collection_path import CHECKOUT
 
@@ -94,7 +94,7 @@ def settings_table() -> str:
         for minor in SUPPORTED.minors:
             way = key_of(name, minor)
             if way is not None:
-                ways.setdefault("text" if way.kind is Kind.TEXT else way.shown(minor), []).append(str(minor))
+                ways.setdefault("text" if way.kind is ValueType.TEXT else way.shown(minor), []).append(str(minor))
         for accepted, minors in ways.items() or [("", [])]:
             read = "all" if len(minors) == len(SUPPORTED.minors) else f"{minors[0]} to {minors[-1]}" if minors else "none of these"
             rows.append(_row([f"`{name}`", read if len(minors) != 1 else minors[0], accepted]))

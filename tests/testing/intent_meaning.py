@@ -12,7 +12,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.mode
     PodSelection,
     PortRule,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Kind, PolicyEndpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import EndpointKind, PolicyEndpoint
 
 
 def means(intents: Iterable[ConnectivityIntent], source: PolicyEndpoint, destination: PolicyEndpoint, protocol: str, port: int) -> bool:
@@ -30,7 +30,7 @@ def means(intents: Iterable[ConnectivityIntent], source: PolicyEndpoint, destina
 
 
 def meant(side: PodSelection, endpoint: PolicyEndpoint) -> bool:
-    where = endpoint.kind is Kind.POD and endpoint.cluster in (side.clusters or (endpoint.cluster,))
+    where = endpoint.kind is EndpointKind.POD and endpoint.cluster in (side.clusters or (endpoint.cluster,))
     named = side.all_namespaces or endpoint.namespace == side.namespace
     labels = all(endpoint.labels.get(key) == value for key, value in side.labels.items())
     return where and named and labels and all(holds(entry, endpoint.labels.get(entry.key)) for entry in side.expressions)

@@ -20,7 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scen
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ObserveFailure
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import PolicyEndpoint
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import PolicyOutcome
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import policy_world
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import ItemsPlan, plan_items
@@ -78,8 +78,8 @@ def allowed(at: Scene) -> dict[int, Flow]:
     found = {}
     for place, flow in enumerate(flows(at)):
         outcome = judged(there, flow.source, flow.destination, f"TCP/{flow.port}").outcome
-        assert outcome is not Outcome.UNKNOWN, "compiled policies leave no doubt"
-        if outcome is Outcome.ALLOWED:
+        assert outcome is not PolicyOutcome.UNKNOWN, "compiled policies leave no doubt"
+        if outcome is PolicyOutcome.ALLOWED:
             found[place] = flow
     return found
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import annotations_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import KINDS, REVISION_ANNOTATION, ObjectKey
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import KINDS, REVISION_ANNOTATION, TenantObject
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.facts import (
     APPLIED_PLACEMENT,
     TenantFacts,
@@ -44,8 +44,8 @@ class KarmadaModel:
     members: dict[str, dict[str, str]]  # name -> labels
     now: datetime = START
     objects: dict[str, Object] = field(default_factory=dict)
-    bindings: dict[ObjectKey, Object] = field(default_factory=dict)
-    running: dict[str, dict[ObjectKey, Object]] = field(default_factory=dict)  # member -> its copies
+    bindings: dict[TenantObject, Object] = field(default_factory=dict)
+    running: dict[str, dict[TenantObject, Object]] = field(default_factory=dict)  # member -> its copies
     dead: set[str] = field(default_factory=set)
     since: dict[str, datetime] = field(default_factory=dict)  # member -> when it died or came back
     refusing: dict[str, str] = field(default_factory=dict)  # member, or "MEMBER KIND" -> what its API server says of such writes
@@ -78,10 +78,10 @@ class KarmadaModel:
             path: {key: value for key, value in found.items() if key not in ("apiVersion", "kind")} for path, found in self.objects.items()
         }
 
-    def _templates(self, live: Mapping[str, Object]) -> dict[ObjectKey, Object]:
+    def _templates(self, live: Mapping[str, Object]) -> dict[TenantObject, Object]:
         plurals = {row.collection.format(karmada_namespace(self.tenant)): kind for kind, row in KINDS.items()}
         parts = [(*path.rpartition("/"), found) for path, found in live.items()]
-        return {ObjectKey(plurals[folder], name): found for folder, _, name, found in parts if folder in plurals}
+        return {TenantObject(plurals[folder], name): found for folder, _, name, found in parts if folder in plurals}
 
     def stored(self) -> list[tuple[str, Object]]:
         """Return every object that the API serves, with its path; ResourceBindings and Clusters too."""
@@ -156,7 +156,7 @@ class KarmadaModel:
                 del self.bindings[key]
         for policy in _policies(live).values():
             for selector in policy["spec"]["resourceSelectors"]:
-                key = ObjectKey(selector["kind"], selector["name"])
+                key = TenantObject(selector["kind"], selector["name"])
                 if key.kind in kinds and key in templates:
                     spec = {
                         "clusters": self._scheduled(policy, templates[key]),
@@ -229,17 +229,17 @@ class KarmadaModel:
         """Let time pass."""
         self.now += timedelta(seconds=seconds)
 
-    def revision_in(self, member: str, key: ObjectKey) -> int:
+    def revision_in(self, member: str, key: TenantObject) -> int:
         """Return the revision that a member runs, 0 for none."""
         found = self.running.get(member, {}).get(key)
         return int(annotations_of(found).get(REVISION_ANNOTATION, "0")) if found is not None else 0
 
-    def image_in(self, member: str, key: ObjectKey) -> str:
+    def image_in(self, member: str, key: TenantObject) -> str:
         """Return the image that a member runs, "" for none."""
         found = self.running.get(member, {}).get(key)
         return _image(found) if found is not None else ""
 
-    def _row(self, member: str, key: ObjectKey, found: Object) -> Object:
+    def _row(self, member: str, key: TenantObject, found: Object) -> Object:
         row: Object = {"clusterName": member, "applied": True, "health": "Healthy"}
         if key.kind in ("Deployment", "StatefulSet", "DaemonSet"):
             count = found["spec"].get("replicas", 1)

@@ -25,7 +25,7 @@ from mesh_operator.base.keys import ObjectKey
 from mesh_operator.base.kinds import INTENT, ITEMS, SERVICE, WORKLOAD
 from mesh_operator.fleets.status import fleet_statuses
 from mesh_operator.meshes.answered_statuses import answered_statuses
-from mesh_operator.runs.confined.confinement import Limits
+from mesh_operator.runs.confined.confinement import ProcessLimits
 from mesh_operator.runs.confined.fork_server import answer_all
 from mesh_operator.runs.confined.messages import VALUES as MOST_VALUES
 from mesh_operator.runs.confined.process import ANSWER_LIMIT, ConfinedProcesses
@@ -132,7 +132,7 @@ def turn(
 ) -> dict[str, float]:
     """Make one turn of the mesh or the fleet, and return what it took."""
     parts, writer = ItemParts(), ResourceWriter(lambda _url: resources, lambda *_: None)  # type: ignore[arg-type,return-value]  # as much of a client as is used
-    with processes.open(Limits(memory=1 << 30, cpu=300), 300.0) as process:
+    with processes.open(ProcessLimits(memory=1 << 30, cpu=300), 300.0) as process:
         process.ask({"size": [0, 0, 2], "cilium_mesh": {}, "previous": {}}, parts.take)  # it is there
         forget()
         before, began = high_water(), time.process_time()

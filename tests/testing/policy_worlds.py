@@ -12,13 +12,17 @@ import yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import loader
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import SUPPORTED, CiliumVersion
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Flow, Kind, PolicyEndpoint
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import FlowVerdict, Outcome, verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import (
+    EndpointKind,
+    FirstPacket,
+    PolicyEndpoint,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import FlowVerdict, PolicyOutcome, verdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import PolicyWorld, cluster_view
 
-ALLOWED, DENIED, UNKNOWN = Outcome.ALLOWED, Outcome.DENIED, Outcome.UNKNOWN
+ALLOWED, DENIED, UNKNOWN = PolicyOutcome.ALLOWED, PolicyOutcome.DENIED, PolicyOutcome.UNKNOWN
 VERSIONS = tuple(f"{minor}.0" for minor in SUPPORTED.minors)
-WORLD = PolicyEndpoint(kind=Kind.WORLD, address="192.0.2.10")
+WORLD = PolicyEndpoint(kind=EndpointKind.WORLD, address="192.0.2.10")
 
 
 def policy_facts(body: Mapping[str, Any]) -> ObjectFacts:
@@ -70,8 +74,8 @@ def pod(cluster: str = "c1", namespace: str = "default", **labels: str) -> Polic
 def judged(there: PolicyWorld, source: PolicyEndpoint, destination: PolicyEndpoint, what: str = "TCP/80") -> FlowVerdict:
     """``what``: PROTOCOL/PORT; for ICMP PROTOCOL/TYPE."""
     protocol, _sep, port = what.partition("/")
-    return verdict(there, Flow(source=source, destination=destination, protocol=protocol, port=int(port)))
+    return verdict(there, FirstPacket(source=source, destination=destination, protocol=protocol, port=int(port)))
 
 
-def outcome(there: PolicyWorld, source: PolicyEndpoint, destination: PolicyEndpoint, what: str = "TCP/80") -> Outcome:
+def outcome(there: PolicyWorld, source: PolicyEndpoint, destination: PolicyEndpoint, what: str = "TCP/80") -> PolicyOutcome:
     return judged(there, source, destination, what).outcome

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.hop import Answer
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.hop import HopVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_stage import LinkStage
@@ -322,7 +322,7 @@ def _roll() -> Schema:
 
 
 def _explanation() -> Schema:
-    answer = one_of(*(answer.value for answer in Answer))
+    answer = one_of(*(answer.value for answer in HopVerdict))
     return record(
         verdict=answer,
         summary=S,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from mesh_operator.runs.confined.confinement import Limits
+from mesh_operator.runs.confined.confinement import ProcessLimits
 from mesh_operator.runs.confined.fork_server import parts_first
 from mesh_operator.runs.confined.messages import PART, Invalid
 from mesh_operator.runs.confined.process import Cause, ConfinedProcessFailed, Take
@@ -21,10 +21,10 @@ class UnconfinedProcesses:
 
     def __init__(self, answer: Callable[[Mapping[str, Any]], Any] = answer) -> None:
         self.answer = answer
-        self.begun: list[tuple[Limits, float]] = []
+        self.begun: list[tuple[ProcessLimits, float]] = []
 
     @contextmanager
-    def open(self, limits: Limits, deadline: float) -> Iterator[UnconfinedProcesses]:
+    def open(self, limits: ProcessLimits, deadline: float) -> Iterator[UnconfinedProcesses]:
         self.begun.append((limits, deadline))
         yield self
 

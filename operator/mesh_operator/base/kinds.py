@@ -30,7 +30,7 @@ METRICS: Final = "ClusterMetrics"
 
 
 @dataclass(frozen=True, kw_only=True)
-class KindRow:
+class ResourceKind:
     """Kind of custom resource.
 
     ``bindings`` and ``status`` are JMESPath expressions: over the object, the bindings of its namespace that it belongs to; over
@@ -68,8 +68,8 @@ class KindRow:
         return tuple(name for name in names if isinstance(name, str) and name)
 
 
-def _item(kind: ItemKind) -> KindRow:
-    return KindRow(
+def _item(kind: ItemKind) -> ResourceKind:
+    return ResourceKind(
         kind=kind.crd,
         plural=kind.crd.lower() + "s",
         bindings="spec.meshRef.name",
@@ -82,8 +82,8 @@ def _item(kind: ItemKind) -> KindRow:
     )
 
 
-def _of_fleets(kind: FleetKind, plural: str, *, units: tuple[str, ...], playbook: str = "", status: str = "") -> KindRow:
-    return KindRow(
+def _of_fleets(kind: FleetKind, plural: str, *, units: tuple[str, ...], playbook: str = "", status: str = "") -> ResourceKind:
+    return ResourceKind(
         kind=kind.value,
         plural=plural,
         group=FLEET_GROUP,
@@ -105,7 +105,7 @@ _CLUSTER: Final = _of_fleets(
 )
 
 ROWS: Final = (
-    KindRow(
+    ResourceKind(
         kind=BINDING,
         plural="clustermeshbindings",
         bindings="metadata.name",
@@ -115,7 +115,7 @@ ROWS: Final = (
         good="Connected",
     ),
     *(_item(kind) for kind in ItemKind),
-    KindRow(kind=FABRIC, plural="fabrics", bindings="spec.meshRefs[].name"),
+    ResourceKind(kind=FABRIC, plural="fabrics", bindings="spec.meshRefs[].name"),
     _CLUSTER,
 )
 """Kinds of meshes, as the export edge-portal-networking has them: KubernetesClusters by a claim."""
@@ -125,8 +125,8 @@ FLEET_ROWS: Final = (
     _of_fleets(FleetKind.FLEET, "fleets", units=(WORKLOAD,)),
     _of_fleets(FleetKind.POLICY, "placementpolicies", units=(WORKLOAD,)),
     _of_fleets(FleetKind.WORKLOAD, "fleetworkloads", units=(WORKLOAD,), playbook="fleet", status="[].merge(status, {name: name})"),
-    KindRow(kind=REVISION, plural="fleetworkloadrevisions", group=FLEET_GROUP),
-    KindRow(kind=METRICS, plural="clustermetrics", group=FLEET_GROUP),
+    ResourceKind(kind=REVISION, plural="fleetworkloadrevisions", group=FLEET_GROUP),
+    ResourceKind(kind=METRICS, plural="clustermetrics", group=FLEET_GROUP),
 )
 """Kinds of fleets, as the export edge-portal-fleet has them. Those without a unit are the operator's answers."""
 

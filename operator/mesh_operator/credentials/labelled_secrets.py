@@ -29,7 +29,7 @@ _KEPT: Final = (CLUSTER_LABEL, CAPI_LABEL, ARGO_LABEL, NAME_LABEL)
 Object = dict[str, Any]
 
 
-class Source(Protocol):
+class SecretSource(Protocol):
     """API server with Secrets. ``kube.client.Cluster`` is one; its errors are ClusterErrors."""
 
     def get(self, path: str) -> Object | None:
@@ -59,7 +59,7 @@ def secrets_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/secrets"
 
 
-def labelled(api: Source, namespace: str, selector: str) -> Iterator[list[SecretMetadata]]:
+def labelled(api: SecretSource, namespace: str, selector: str) -> Iterator[list[SecretMetadata]]:
     """Yield the Secrets that a selector of labels chooses, page by page; one request is sent for each.
 
     :raises TooManySecrets: when there are more than MOST, or they fill more than PAGES.

@@ -24,7 +24,7 @@ from ..source.bounds import QUOTA_EXCEEDED
 from ..source.namespaces import is_mark
 from ..source.stored import Stored
 from .clusters import UNAVAILABLE, Clusters, in_time
-from .labelled_secrets import ARGO_LABEL, CLUSTER_LABEL, MOST, Source, TooManySecrets, labelled, secrets_path
+from .labelled_secrets import ARGO_LABEL, CLUSTER_LABEL, MOST, SecretSource, TooManySecrets, labelled, secrets_path
 from .management_plane import CAPI_LABEL, ELB_ANNOTATION, NotUsable, SealedKubeconfig, sealed_text
 
 NO_SECRET: Final = (
@@ -53,7 +53,7 @@ class NamespaceClusters:
     :param touched: called with the workspace of a namespace whose Secrets changed.
     """
 
-    def __init__(self, api: Source, clusters: Clusters, platform: str, touched: Callable[[str], None]) -> None:
+    def __init__(self, api: SecretSource, clusters: Clusters, platform: str, touched: Callable[[str], None]) -> None:
         self._api, self._clusters, self._platform, self._touched = api, clusters, platform, touched
         self._seen: dict[str, str] = {}  # by namespace: digest of the names and versions of its Secrets
 
@@ -112,7 +112,7 @@ class NamespaceClusters:
 class _Lookup:
     """Search for the Secrets of one namespace during one turn. Each list is read once, for all names."""
 
-    def __init__(self, api: Source, namespace: str, platform: str) -> None:
+    def __init__(self, api: SecretSource, namespace: str, platform: str) -> None:
         self._api, self._namespace, self._platform = api, namespace, platform
         self._lists: dict[tuple[str, str], dict[str, list[str]] | ClusterError | TooManySecrets] = {}
 

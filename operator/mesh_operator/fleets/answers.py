@@ -30,7 +30,7 @@ FOR_WORKLOAD: Final = "platform.edge-portal.eu/fleet-workload"
 
 
 @dataclass(frozen=True)
-class Answer:
+class ObjectToMake:
     """Object to make. ``owner``: with which it goes."""
 
     kind: str
@@ -90,7 +90,7 @@ class FleetAnswers:
                 continue
             status = {key: value for key, value in row.items() if key != "name"}
             if name not in known:
-                self._make([Answer(METRICS, name, owners[name], {}, owners[name].url)])
+                self._make([ObjectToMake(METRICS, name, owners[name], {}, owners[name].url)])
             if name not in known or _is_due(known[name].obj.get("status") or {}, status):
                 path = f"{_collection(owners[name], METRICS)}/{name}/status"
                 before = (known[name].obj.get("status") or {}) if name in known else {}
@@ -111,7 +111,7 @@ class FleetAnswers:
             spec = {key: value for key, value in row.items() if key != "name"}
             known = self._find(tenant, SERVICE, name)
             if known is None:
-                self._make([Answer(SERVICE, name, owner, {"spec": spec}, binding.url)])
+                self._make([ObjectToMake(SERVICE, name, owner, {"spec": spec}, binding.url)])
             elif _annotations(known).get(FOR_WORKLOAD) == owner.key.name and {**(known.obj.get("spec") or {}), **spec} != known.obj.get(
                 "spec"
             ):
@@ -133,11 +133,11 @@ class FleetAnswers:
         found = self._store.get(ObjectKey(kind, tenant.workspace, tenant.namespace, name))
         return found if found is not None and found.missing_since is None else None
 
-    def _revision(self, owner: Stored, row: Mapping[str, Any]) -> Answer:
+    def _revision(self, owner: Stored, row: Mapping[str, Any]) -> ObjectToMake:
         spec = {key: row[key] for key in ("workload", "number", "hash", "snapshot")}
-        return Answer(REVISION, str(row["name"]), owner, {"spec": spec}, owner.url)
+        return ObjectToMake(REVISION, str(row["name"]), owner, {"spec": spec}, owner.url)
 
-    def _make(self, answers: Iterable[Answer]) -> None:
+    def _make(self, answers: Iterable[ObjectToMake]) -> None:
         for answer in answers:
             owner, row = answer.owner, BY_KIND[answer.kind]
             metadata: dict[str, Any] = {"name": answer.name, "namespace": owner.key.namespace}

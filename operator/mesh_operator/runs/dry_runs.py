@@ -18,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redac
 from ..base.serve import Metrics
 from ..credentials.management_plane import NotUsable, SealedKubeconfig, Usable
 from ..credentials.tenant_kubeconfigs import is_rebuilt
-from .confined.confinement import Limits
+from .confined.confinement import ProcessLimits
 from .confined.process import Cause, ConfinedProcess, ConfinedProcesses, ConfinedProcessFailed, Take
 from .item_parts import ItemParts
 
@@ -96,7 +96,7 @@ class InvalidAnswer(Exception):
     """Answer that does not have the shape that its question demands."""
 
 
-class Question(Protocol[Answered]):
+class DryRunQuestion(Protocol[Answered]):
     """Question for a dry run: the job of the process, and how its answer is read (meshes/dry_run.py, fleets/dry_run.py).
 
     ``items``: takes the parts of the answer.
@@ -143,7 +143,7 @@ class DryRunProcess:
     ) -> None:
         self._stack, self._processes, self._metrics, self._permits = stack, processes, metrics, permits
         self._deadline = bounds.seconds(clusters)
-        self._limits = Limits(memory=bounds.memory, cpu=max(1, int(self._deadline / 2)))
+        self._limits = ProcessLimits(memory=bounds.memory, cpu=max(1, int(self._deadline / 2)))
         self._process: ConfinedProcess | None = None
         self._interrupted = False
         self._denied = permits.denied()  # once: kubeconfigs, endpoints and the run that follows are judged by the same ranges
@@ -170,7 +170,7 @@ class DryRunProcess:
         if self._process is not None:
             self._process.interrupt()
 
-    def dry_run(self, question: Question[Found]) -> Found:
+    def dry_run(self, question: DryRunQuestion[Found]) -> Found:
         """Return the dry run for which a question asks.
 
         :raises DryRunFailed: when the process fails.

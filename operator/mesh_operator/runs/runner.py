@@ -35,7 +35,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base impor
 from ..base.cancel import Cancel
 from ..base.container_memory import RUN_PROCESS, RUN_PROCESSES
 from .confined import playbook_client
-from .confined.confinement import Limits, Program, memory_folder
+from .confined.confinement import ProcessLimits, Program, memory_folder
 from .confined.json_pieces import json_pieces
 from .confined.messages import Invalid
 from .confined.process import ConfinedProcesses
@@ -47,7 +47,7 @@ OWN: Final = "own"  # folder in that of a run, the only one in which the run may
 DYING: Final = 5.0  # seconds for a killed process to be gone
 HANDLER: Final = "mesh_operator.runs.run_job:serve"
 RUNNER_FAILED: Final = "RunnerFailed"  # reason of conditions
-LIMITS: Final = Limits(memory=RUN_PROCESS, cpu=0, file_size=2 * LARGEST, descriptors=65536)  # of one process of a run
+LIMITS: Final = ProcessLimits(memory=RUN_PROCESS, cpu=0, file_size=2 * LARGEST, descriptors=65536)  # of one process of a run
 
 
 class RunState(StrEnum):

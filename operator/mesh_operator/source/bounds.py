@@ -33,7 +33,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class BoundedObject:
     """One object as the bounds see it. ``size``, ``stub``: bytes of memory, with what the operator keeps beside it."""
 
     key: ObjectKey
@@ -49,7 +49,7 @@ class Entry:
         return self.created, self.key
 
 
-def entry_of(key: ObjectKey, obj: Object, to: Collection[ObjectKey] = (), copies: int = 1) -> Entry:
+def entry_of(key: ObjectKey, obj: Object, to: Collection[ObjectKey] = (), copies: int = 1) -> BoundedObject:
     """Return the entry of an object as ``reduced`` returned it.
 
     :param to: objects to which it refers.
@@ -57,7 +57,7 @@ def entry_of(key: ObjectKey, obj: Object, to: Collection[ObjectKey] = (), copies
     """
     metadata = obj["metadata"]
     size = RECORD + REFERENCE * len(to) + copies * footprint(obj)
-    return Entry(
+    return BoundedObject(
         key=key,
         size=size,
         created=str(metadata.get("creationTimestamp") or ""),
@@ -75,7 +75,7 @@ class Beyond:
     too_large: bool = False
 
 
-def beyond_bounds(entries: Collection[Entry], bounds: WorkspaceBounds, share: int | None = None) -> dict[ObjectKey, Beyond]:
+def beyond_bounds(entries: Collection[BoundedObject], bounds: WorkspaceBounds, share: int | None = None) -> dict[ObjectKey, Beyond]:
     """Return the objects of one workspace that are beyond its bounds, or beyond its share of the memory for all workspaces.
 
     Those that are being deleted count first, so that a deletion always goes on, then the oldest ones, then by kind and name. An object that
@@ -110,7 +110,7 @@ def beyond_bounds(entries: Collection[Entry], bounds: WorkspaceBounds, share: in
     return found
 
 
-def _places(entry: Entry, bounds: WorkspaceBounds) -> dict[tuple[str, ...], tuple[int, str]]:
+def _places(entry: BoundedObject, bounds: WorkspaceBounds) -> dict[tuple[str, ...], tuple[int, str]]:
     """Return what an object counts for, with how many there may be, as a number and in words."""
     places: dict[tuple[str, ...], tuple[int, str]] = {("",): (bounds.objects, f"{bounds.objects} objects")}
     if (own := _BOUNDED.get(entry.key.kind)) is not None:
@@ -123,7 +123,7 @@ def _places(entry: Entry, bounds: WorkspaceBounds) -> dict[tuple[str, ...], tupl
     return places
 
 
-class Usage:
+class WorkspaceUsage:
     """What one workspace has, counted as its objects come and go, so that a change costs no look at all the others.
 
     In bytes of memory: ``size`` of all its objects, had it no stubs; ``deleted`` of those of them that are being deleted; ``whole`` of the
@@ -131,12 +131,12 @@ class Usage:
     """
 
     def __init__(self, bounds: WorkspaceBounds) -> None:
-        self.entries: dict[ObjectKey, Entry] = {}
+        self.entries: dict[ObjectKey, BoundedObject] = {}
         self.size = self.deleted = self.whole = self.stubs = self._clusters = 0
         self._bounds = bounds
         self._used, self._full = Counter[tuple[str, ...]](), set[tuple[str, ...]]()
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: BoundedObject) -> None:
         """Count an object, in place of what is known of it."""
         self.remove(entry.key)
         self.entries[entry.key] = entry
@@ -147,7 +147,7 @@ class Usage:
         if (old := self.entries.pop(key, None)) is not None:
             self._count(old, -1)
 
-    def _count(self, entry: Entry, one: int) -> None:
+    def _count(self, entry: BoundedObject, one: int) -> None:
         size = one * entry.size
         self.size += size
         if entry.stub:

@@ -12,7 +12,7 @@ from threading import Event
 from typing import Any, Final, NamedTuple
 
 from ..base.api import Connections
-from ..base.kinds import CLUSTER, FLEET_ROWS, ROWS, KindRow
+from ..base.kinds import CLUSTER, FLEET_ROWS, ROWS, ResourceKind
 from ..base.log import log
 from ..base.settings import Settings
 from .endpoints import urls_of
@@ -143,7 +143,7 @@ class EndpointWatches:
             log("kind_not_served", url=url, kind=kind)
 
 
-def rows_of_exports(settings: Settings) -> dict[str, tuple[KindRow, ...]]:
+def rows_of_exports(settings: Settings) -> dict[str, tuple[ResourceKind, ...]]:
     """Return by export the kinds that are watched. Where both are, KubernetesClusters come from the export that they belong to."""
     found = {}
     if settings.profile != "fleet":

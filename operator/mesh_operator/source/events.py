@@ -21,7 +21,7 @@ PAUSE: Final = 600.0  # seconds without a try in a workspace that has not accept
 _KNOWN: Final = 4096  # Events whose count is kept
 
 
-class Recorder:
+class EventRecorder:
     """Recorder of Events. Thread-safe enough: a count may be one short.
 
     :param api_for: returns the client for the URL of a virtual workspace.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from ..base.keys import ObjectKey
 from ..base.workspace_bounds import WorkspaceBounds
-from .bounds import WORKSPACE, Entry, Usage
+from .bounds import WORKSPACE, BoundedObject, WorkspaceUsage
 from .memory_shares import MemoryShares
 
 
@@ -22,16 +22,16 @@ class MemoryBudget:
 
     def __init__(self, bounds: WorkspaceBounds) -> None:
         self._bounds, self._shares = bounds, MemoryShares(bounds.total_bytes)
-        self._usage: dict[str, Usage] = {}
+        self._usage: dict[str, WorkspaceUsage] = {}
         self._short: dict[str, None] = {}  # workspaces whose share is smaller than what they need; the first one first
         self._whole = self._stubs = 0  # as in Usage, of all
 
-    def put(self, entry: Entry) -> Usage:
+    def put(self, entry: BoundedObject) -> WorkspaceUsage:
         """Count an object, in place of what is known of it."""
         workspace = entry.key.workspace
         usage = self._usage.get(workspace)
         if usage is None:
-            usage = self._usage[workspace] = Usage(self._bounds)
+            usage = self._usage[workspace] = WorkspaceUsage(self._bounds)
         whole, stubs = usage.whole, usage.stubs
         usage.put(entry)
         self._whole, self._stubs = self._whole + usage.whole - whole, self._stubs + usage.stubs - stubs
@@ -48,7 +48,7 @@ class MemoryBudget:
         if not usage.entries:
             del self._usage[key.workspace]
 
-    def usage(self, workspace: str) -> Usage | None:
+    def usage(self, workspace: str) -> WorkspaceUsage | None:
         """Return what a workspace has; None if it has no objects."""
         return self._usage.get(workspace)
 
@@ -90,7 +90,7 @@ class MemoryBudget:
             if self._shares.of(workspace) > before:
                 yield workspace
 
-    def _claim(self, workspace: str, usage: Usage) -> None:
+    def _claim(self, workspace: str, usage: WorkspaceUsage) -> None:
         beside = WORKSPACE if usage.entries else 0
         deleted = beside + usage.deleted if usage.deleted else 0
         if self._shares.claim(workspace, beside + usage.wanted, deleted) < beside + usage.needed:

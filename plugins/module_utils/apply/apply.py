@@ -24,7 +24,7 @@ from ..base.tally import Tally, no_progress
 from ..kube.client import Cluster
 from ..observe import Observation
 from ..plan.steps import NOW, ApiWrite, ApplyHostAliases, ApplySecret, DeleteObject, Plan, Step, WriteUsers
-from .schedule import Lane, LaneKey, waves_of, workers_of
+from .schedule import LaneKey, WaveLane, waves_of, workers_of
 from .secret_values import resolve_secret_values
 
 WORKLOADS = {"Deployment": "deployments", "DaemonSet": "daemonsets"}
@@ -74,7 +74,7 @@ class _Course:
         first = next(iter(self.under_way.copy().values()), None)
         return Tally(len(self.applied), len(self.plan.steps), f"{first.cluster} is at {first.object}" if first else "")
 
-    def work(self, queue: deque[Lane]) -> None:
+    def work(self, queue: deque[WaveLane]) -> None:
         """Run lanes of one cluster until none is left."""
         while queue:
             try:
@@ -83,7 +83,7 @@ class _Course:
                 return
             self.run(lane)
 
-    def run(self, lane: Lane) -> None:
+    def run(self, lane: WaveLane) -> None:
         """Write the steps of one lane, up to the first that fails."""
         cluster = lane.key.cluster
         for step, values in lane.work:

@@ -26,31 +26,31 @@ class LaneKey(NamedTuple):
     item: str  # "" for the mesh itself
 
 
-class Lane(NamedTuple):
+class WaveLane(NamedTuple):
     """Steps of one wave, in order, each with its values of Secrets."""
 
     key: LaneKey
     work: list[tuple[Step, Values]]
 
 
-def waves_of(steps: Sequence[Step], values: Mapping[int, Values]) -> dict[int, dict[str, deque[Lane]]]:
+def waves_of(steps: Sequence[Step], values: Mapping[int, Values]) -> dict[int, dict[str, deque[WaveLane]]]:
     """Return wave -> inventory name -> lanes, in the order of the steps.
 
     :param values: secret values by the position of a step.
     """
-    lanes: dict[tuple[int, LaneKey], Lane] = {}
-    waves: dict[int, dict[str, deque[Lane]]] = {}
+    lanes: dict[tuple[int, LaneKey], WaveLane] = {}
+    waves: dict[int, dict[str, deque[WaveLane]]] = {}
     for position, step in enumerate(steps):
         key = LaneKey(step.cluster, step.item)
         lane = lanes.get((step.wave, key))
         if lane is None:
-            lane = lanes[step.wave, key] = Lane(key, [])
+            lane = lanes[step.wave, key] = WaveLane(key, [])
             waves.setdefault(step.wave, {}).setdefault(step.cluster, deque()).append(lane)
         lane.work.append((step, values.get(position, {})))
     return {number: waves[number] for number in sorted(waves)}
 
 
-def workers_of(wave: Mapping[str, deque[Lane]], parallel: int) -> list[deque[Lane]]:
+def workers_of(wave: Mapping[str, deque[WaveLane]], parallel: int) -> list[deque[WaveLane]]:
     """Return for each worker the queue of its cluster. Few clusters have several workers each, at most ``parallel`` in all."""
     share = max(1, min(AT_ONCE, parallel // max(1, len(wave))))
     return [queue for queue in wave.values() for _worker in range(min(share, len(queue)))]

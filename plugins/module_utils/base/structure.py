@@ -67,7 +67,7 @@ _SCALARS: Final[Mapping[str, tuple[type[Any], str]]] = {
 
 
 @dataclass
-class Reader:
+class SchemaReader:
     """One value, read by its schema.
 
     :param hints: path -> what to do where the value is missing or empty; of entries of lists with ``[]`` in place of the number.
@@ -87,7 +87,7 @@ class Reader:
         """
         if schema.get("x-kubernetes-int-or-string"):
             return self._int_or_string(schema, value, path)
-        return _READERS.get(schema["type"], Reader._scalar)(self, schema, value, path)
+        return _READERS.get(schema["type"], SchemaReader._scalar)(self, schema, value, path)
 
     def _mapping(self, schema: Schema, value: Any, path: str) -> Any:
         known: Mapping[str, Schema] | None = schema.get("properties")
@@ -252,4 +252,7 @@ def _rfc3339(value: date) -> str:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).isoformat()
 
 
-_READERS: Final[Mapping[str, Callable[[Reader, Schema, Any, str], Any]]] = {"object": Reader._mapping, "array": Reader._list}
+_READERS: Final[Mapping[str, Callable[[SchemaReader, Schema, Any, str], Any]]] = {
+    "object": SchemaReader._mapping,
+    "array": SchemaReader._list,
+}

@@ -66,13 +66,13 @@ def _renewal(step: Step, facts: ClusterFacts, manager: str) -> Iterator[Step]:
     data.update({key: recipe for key, recipe in action.data.items() if key in chosen})
     for name in due:
         data[name] = _with_comment_only(name, action.data[name], secret)
-    there = replace(
+    write = replace(
         action,
         data=data,
         labels={key: secret.labels[key] for key in action.labels if key in secret.labels},
         annotations={key: secret.annotations[key] for key in action.annotations if key in secret.annotations},
     )
-    yield replace(step, why=f"renew what {facts.host} shows to, or trusts of, {', '.join(due)}", action=there)
+    yield replace(step, why=f"renew what {facts.host} shows to, or trusts of, {', '.join(due)}", action=write)
 
 
 def _due(name: str, data: Mapping[str, Recipe], secret: PeerSecretFacts) -> bool:

@@ -39,7 +39,7 @@ ROLLOUT: Final = "rolling restart of Deployment clustermesh-apiserver: etcd read
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class RollRequest:
     """What the user requested of a roll.
 
     ``source`` is the cluster whose CA the others take; with "" each group that shares a CA gets a new one.
@@ -64,7 +64,7 @@ class RollPlan:
     ends: bool = False  # ``steps`` end it
 
 
-def plan_roll(inputs: RollInputs, request: Request) -> RollPlan:
+def plan_roll(inputs: RollInputs, request: RollRequest) -> RollPlan:
     """Return the next steps of a roll."""
     marked = inputs.marked()
     if not marked:
@@ -80,7 +80,7 @@ def plan_roll(inputs: RollInputs, request: Request) -> RollPlan:
     return _staged(inputs, request, stage, marked)
 
 
-def _prepare(inputs: RollInputs, request: Request, hosts: tuple[str, ...], marked: dict[str, Roll]) -> RollPlan:
+def _prepare(inputs: RollInputs, request: RollRequest, hosts: tuple[str, ...], marked: dict[str, Roll]) -> RollPlan:
     steps = [step for host in hosts if host not in marked for step in _store_next_ca(inputs, request, host, hosts)]
     waits = inputs.links
     proven = not steps and not waits
@@ -89,7 +89,7 @@ def _prepare(inputs: RollInputs, request: Request, hosts: tuple[str, ...], marke
     return RollPlan(stage=RollStage.PREPARE, clusters=hosts, steps=tuple(steps), waits=waits if not steps else (), proven=proven)
 
 
-def _staged(inputs: RollInputs, request: Request, stage: RollStage, marked: dict[str, Roll]) -> RollPlan:
+def _staged(inputs: RollInputs, request: RollRequest, stage: RollStage, marked: dict[str, Roll]) -> RollPlan:
     hosts = tuple(marked)
     steps = [*inputs.connect, *(step for host, roll in marked.items() if roll.stage is stage for step in _stage_steps(inputs, host, roll))]
     steps.sort(key=lambda step: step.wave)
@@ -218,7 +218,7 @@ def _restart_step(facts: ClusterFacts, stage: RollStage) -> Step:
     )
 
 
-def _store_next_ca(inputs: RollInputs, request: Request, host: str, hosts: tuple[str, ...]) -> Iterator[Step]:
+def _store_next_ca(inputs: RollInputs, request: RollRequest, host: str, hosts: tuple[str, ...]) -> Iterator[Step]:
     """Yield the steps that store the next CA beside the present one, then the mark that says so."""
     facts, keys = inputs.facts[host], inputs.rolls[host].keys
     name = keys_secret(inputs.owner)
@@ -257,14 +257,14 @@ def _cluster_with_next_ca(inputs: RollInputs, host: str, hosts: tuple[str, ...])
     return next((h for h in hosts if h != host and inputs.rolls[h].keys.complete and digest_of_text(inputs.rolls[h].keys.old) == group), "")
 
 
-def _origin_text(request: Request, inputs: RollInputs, host: str, hosts: tuple[str, ...]) -> str:
+def _origin_text(request: RollRequest, inputs: RollInputs, host: str, hosts: tuple[str, ...]) -> str:
     if request.source:
         return f"that of {request.source}"
     sibling = _cluster_with_next_ca(inputs, host, hosts)
     return f"the one that {sibling} has stored" if sibling else "a new one"
 
 
-def _next_ca(request: Request, inputs: RollInputs, host: str, hosts: tuple[str, ...]) -> dict[str, Recipe]:
+def _next_ca(request: RollRequest, inputs: RollInputs, host: str, hosts: tuple[str, ...]) -> dict[str, Recipe]:
     if request.source:
         return {f"new.{part}": FromSecret(request.source, CA_SECRET, f"ca.{part}") for part in ("crt", "key")}
     sibling = _cluster_with_next_ca(inputs, host, hosts)

@@ -9,7 +9,7 @@ from typing import Final
 
 from ..envelope.cluster_size import size_of
 from ..envelope.limits import LIMITS, Bound
-from ..envelope.usage import Usage, usages
+from ..envelope.usage import LimitUsage, usages
 from ..findings.finding import Finding
 from ..findings.wording import group_finding, listed
 from .context import CheckContext, members
@@ -40,16 +40,16 @@ def limits_are_far(context: CheckContext) -> Iterator[Finding]:
             yield _size_finding("CM-SIZE-02", bound, near, "is nearly reached")
 
 
-def _by_bound(context: CheckContext) -> dict[Bound, list[Usage]]:
+def _by_bound(context: CheckContext) -> dict[Bound, list[LimitUsage]]:
     sizes = {facts.host: size_of(facts, context.sizes.get(facts.host), None) for facts in members(context)}
-    found: dict[Bound, list[Usage]] = {}
+    found: dict[Bound, list[LimitUsage]] = {}
     for usage in usages(sizes, context.mesh.peers):
         if usage.bound not in _OTHERS:
             found.setdefault(usage.bound, []).append(usage)
     return found
 
 
-def _size_finding(code: str, bound: Bound, found: Sequence[Usage], state: str) -> Finding:
+def _size_finding(code: str, bound: Bound, found: Sequence[LimitUsage], state: str) -> Finding:
     limit = LIMITS[bound]
     return group_finding(
         code,

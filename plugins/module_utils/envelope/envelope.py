@@ -14,7 +14,7 @@ from ..mesh.binding.model import Mesh
 from ..mesh.binding.topology import Mode
 from .cluster_size import ClusterSize
 from .limits import LIMITS, Bound
-from .usage import Load, Usage, etcd_loads, usages
+from .usage import LimitUsage, Load, etcd_loads, usages
 
 NEWCOMER: Final = "one more cluster"
 """Stands for the cluster that is not there yet; no inventory name has a blank."""
@@ -42,10 +42,10 @@ class Newcomer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class EnvelopeRow:
     """Use of one limit in one cluster, now and with one more cluster. ``fits``: how many more such clusters; None for any number."""
 
-    now: Usage
+    now: LimitUsage
     after: int | None
     fits: int | None
 
@@ -76,10 +76,10 @@ class Row:
 class Envelope:
     """The envelope. Rows are sorted by use, the fullest first. ``newcomer`` None: one more cluster was not worked out."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[EnvelopeRow, ...]
     loads: tuple[tuple[Load, Load | None], ...]  # now, and with one more cluster
     newcomer: Newcomer | None
-    newcomer_rows: tuple[Usage, ...] = ()  # limits of the newcomer itself
+    newcomer_rows: tuple[LimitUsage, ...] = ()  # limits of the newcomer itself
     unread: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # inventory name -> why numbers are not known
     silent: Mapping[str, str] = field(default_factory=dict)  # members of which nothing is known, with the reason
 
@@ -178,7 +178,7 @@ def envelope_of(
 def _envelope(mesh: Mesh, sizes: Mapping[str, ClusterSize], newcomer: Newcomer | None) -> Envelope:
     now = usages(sizes, mesh.peers)
     if newcomer is None:
-        rows = [Row(now=usage, after=None, fits=None) for usage in now]
+        rows = [EnvelopeRow(now=usage, after=None, fits=None) for usage in now]
         return Envelope(rows=_sorted(rows), loads=tuple((load, None) for load in etcd_loads(sizes, mesh.peers)), newcomer=None)
     neighbours = _neighbours(mesh)
     more = {host: _with_newcomer(size, newcomer) if host in neighbours else size for host, size in sizes.items()}
@@ -193,7 +193,7 @@ def _envelope(mesh: Mesh, sizes: Mapping[str, ClusterSize], newcomer: Newcomer |
     rows = []
     for usage in now:
         after = later[usage.bound, usage.cluster, usage.detail].used
-        rows.append(Row(now=usage, after=after, fits=_fits(usage, after)))
+        rows.append(EnvelopeRow(now=usage, after=after, fits=_fits(usage, after)))
     loads_later = {load.cluster: load for load in etcd_loads(more, peers)}
     return Envelope(
         rows=_sorted(rows),
@@ -203,7 +203,7 @@ def _envelope(mesh: Mesh, sizes: Mapping[str, ClusterSize], newcomer: Newcomer |
     )
 
 
-def _judged(row: Row) -> int:
+def _judged(row: EnvelopeRow) -> int:
     return (row.now.percent if row.percent_after is None else row.percent_after) or 0
 
 
@@ -264,13 +264,13 @@ def _size(newcomer: Newcomer, sizes: Mapping[str, ClusterSize]) -> ClusterSize:
     )
 
 
-def _fits(usage: Usage, after: int | None) -> int | None:
+def _fits(usage: LimitUsage, after: int | None) -> int | None:
     """Return how many more clusters fit, each of which takes as much as the first; None if they take nothing, or the use is not known."""
     if usage.used is None or after is None or after <= usage.used:
         return None
     return max(0, (usage.most - usage.used) // (after - usage.used))
 
 
-def _sorted(rows: Sequence[Row]) -> tuple[Row, ...]:
+def _sorted(rows: Sequence[EnvelopeRow]) -> tuple[EnvelopeRow, ...]:
     bounds = list(Bound)
     return tuple(sorted(rows, key=lambda row: (-(row.now.percent or -1), bounds.index(row.now.bound), row.now.cluster, row.now.detail)))

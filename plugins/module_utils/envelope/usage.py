@@ -14,7 +14,7 @@ Peers = Callable[[str], Sequence[str]]
 """Inventory name -> inventory names of the clusters with which it is linked."""
 
 
-class Usage(NamedTuple):
+class LimitUsage(NamedTuple):
     """Use of one limit in one cluster. ``used`` None: a number is not known, and ``unknown`` names the clusters."""
 
     bound: Bound
@@ -41,25 +41,25 @@ class Load(NamedTuple):
     connections: int
 
 
-def usages(sizes: Mapping[str, ClusterSize], peers: Peers) -> tuple[Usage, ...]:
+def usages(sizes: Mapping[str, ClusterSize], peers: Peers) -> tuple[LimitUsage, ...]:
     """Return the use of every limit in every cluster."""
     return tuple(usage for size in sizes.values() for usage in _usages_of(size, [sizes[p] for p in peers(size.host) if p in sizes], peers))
 
 
-def _usages_of(size: ClusterSize, linked: Sequence[ClusterSize], peers: Peers) -> Iterator[Usage]:
+def _usages_of(size: ClusterSize, linked: Sequence[ClusterSize], peers: Peers) -> Iterator[LimitUsage]:
     host, known = size.host, (size, *linked)
-    yield Usage(Bound.CLUSTERS, host, 1 + len(peers(host)), size.max_clusters)
-    yield Usage(Bound.NODES, host, size.nodes, NODES_OF_A_CLUSTER)
-    yield Usage(Bound.IDENTITIES, host, size.identities, IDENTITIES_OF[size.max_clusters], unknown=_unknown([size], "identities"))
+    yield LimitUsage(Bound.CLUSTERS, host, 1 + len(peers(host)), size.max_clusters)
+    yield LimitUsage(Bound.NODES, host, size.nodes, NODES_OF_A_CLUSTER)
+    yield LimitUsage(Bound.IDENTITIES, host, size.identities, IDENTITIES_OF[size.max_clusters], unknown=_unknown([size], "identities"))
     if size.ipsec:
-        yield Usage(Bound.IPSEC_NODES, host, sum(entry.nodes for entry in known), IPSEC_NODES)
-    yield Usage(Bound.IPCACHE, host, _sum(known, "addresses"), IPCACHE_ENTRIES, unknown=_unknown(known, "addresses"))
+        yield LimitUsage(Bound.IPSEC_NODES, host, sum(entry.nodes for entry in known), IPSEC_NODES)
+    yield LimitUsage(Bound.IPCACHE, host, _sum(known, "addresses"), IPCACHE_ENTRIES, unknown=_unknown(known, "addresses"))
     lb = None if size.lb_own is None or size.lb_peers is None else size.lb_own + size.lb_peers
-    yield Usage(Bound.LOAD_BALANCER, host, lb, size.lb_most, unknown=() if lb is not None else (host,))
+    yield LimitUsage(Bound.LOAD_BALANCER, host, lb, size.lb_most, unknown=() if lb is not None else (host,))
     kept = known if size.kvstoremesh else (size,)
-    yield Usage(Bound.KVSTORE, host, _sum(kept, "bytes"), KVSTORE_BYTES, unknown=_unknown(kept, "bytes"))
+    yield LimitUsage(Bound.KVSTORE, host, _sum(kept, "bytes"), KVSTORE_BYTES, unknown=_unknown(kept, "bytes"))
     for name, used in size.secrets.items():
-        yield Usage(Bound.SECRET, host, used, SECRET_BYTES, detail=name)
+        yield LimitUsage(Bound.SECRET, host, used, SECRET_BYTES, detail=name)
 
 
 def etcd_loads(sizes: Mapping[str, ClusterSize], peers: Peers) -> tuple[Load, ...]:

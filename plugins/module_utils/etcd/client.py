@@ -166,7 +166,7 @@ class EtcdReader:
 
     def _broken(self, error: BaseException) -> EtcdError:
         what = f"{self._access.where} cannot be read: a library failed on the way, {raised_by(error)}."
-        return _nothing_there(what) if self._access.rule else EtcdError(ReadFailure.UNREACHED, what)
+        return _discreet_error(what) if self._access.rule else EtcdError(ReadFailure.UNREACHED, what)
 
     def _read(self, **fields: Any) -> Range:
         deadline = time.monotonic() + self._timeout
@@ -248,7 +248,7 @@ def _targets(access: EtcdAccess) -> Iterator[str]:
         try:
             addresses = [address for host in addresses or [access.hostname] for address in dialler.addresses(host)][:MOST]
         except NotDialled as error:
-            raise _nothing_there(f"{access.where} is not dialled: {error}.") from None
+            raise _discreet_error(f"{access.where} is not dialled: {error}.") from None
     if not addresses:
         yield f"dns:///{access.hostname}:{access.port}"
     v4 = [f"{ip}:{access.port}" for ip in addresses if ":" not in ip]
@@ -273,7 +273,7 @@ def _problem(grpc: Any, access: EtcdAccess, error: Any) -> EtcdError:
     code, words = error.code(), (error.details() or "").lower()
     status = grpc.StatusCode
     if access.rule and not (code in (status.PERMISSION_DENIED, status.UNAUTHENTICATED, status.INVALID_ARGUMENT) and _OF_ETCD in words):
-        return _nothing_there(_problem(grpc, replace(access, rule=NO_RULE), error).message)
+        return _discreet_error(_problem(grpc, replace(access, rule=NO_RULE), error).message)
     if code in (status.PERMISSION_DENIED, status.UNAUTHENTICATED) or (code is status.INVALID_ARGUMENT and "user name is empty" in words):
         return EtcdError(ReadFailure.DENIED, f"{access.where} does not let the link's user read ({code.name}).")
     if code is status.UNAVAILABLE and any(word in words for word in _CERTIFICATE):
@@ -286,7 +286,7 @@ def _problem(grpc: Any, access: EtcdAccess, error: Any) -> EtcdError:
     return EtcdError(ReadFailure.BROKEN, f"{access.where} answers {code.name}.")
 
 
-def _nothing_there(detail: str) -> EtcdError:
+def _discreet_error(detail: str) -> EtcdError:
     return EtcdError(ReadFailure.UNREACHED, "Its mesh endpoint cannot be reached from the controller.", detail=detail)
 
 

@@ -38,16 +38,16 @@ def ask_agents(
     """
     if agents.problem:
         return Flows(notes=(f"the agents of {cluster.host} could not be listed: {agents.problem}",))
-    there = sorted(agents.by_node if nodes is None else set(nodes) & set(agents.by_node))
+    nodes_asked = sorted(agents.by_node if nodes is None else set(nodes) & set(agents.by_node))
     notes: list[str] = []
-    if not there:
+    if not nodes_asked:
         return Flows(notes=(f"no agent runs on the nodes in question in {cluster.host}",))
-    if len(there) > limits.agents:
-        notes.append(f"flows were requested from {limits.agents} of {len(there)} nodes in {cluster.host}")
+    if len(nodes_asked) > limits.agents:
+        notes.append(f"flows were requested from {limits.agents} of {len(nodes_asked)} nodes in {cluster.host}")
     flows: list[Flow] = []
     answered = 0
-    share = timeout / min(len(there), limits.agents)
-    for node in there[: limits.agents]:
+    share = timeout / min(len(nodes_asked), limits.agents)
+    for node in nodes_asked[: limits.agents]:
         try:
             result = cluster.exec(agents.by_node[node], CONTAINER, list(command), timeout=min(limits.exec_seconds, share), partial=True)
         except ClusterError as error:

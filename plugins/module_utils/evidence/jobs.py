@@ -91,13 +91,13 @@ def _created(cluster: Cluster, binding: Binding, collection: str, body: Mapping[
         return cluster.create(collection, body, manager=binding.manager)
     except WriteConflict:
         path = f"{collection}/{body['metadata']['name']}"
-        there = cluster.get(path)
-        if there is not None and not _ours(there, binding):
+        existing = cluster.get(path)
+        if existing is not None and not _ours(existing, binding):
             raise
-        if there is not None and not finished(there) and _age(there, clocks.now()) <= limits.job_seconds:
+        if existing is not None and not finished(existing) and _age(existing, clocks.now()) <= limits.job_seconds:
             return None
-        if there is not None:
-            cluster.delete(path, uid=_uid(there))
+        if existing is not None:
+            cluster.delete(path, uid=_uid(existing))
             _gone(cluster, path, clocks)
     return cluster.create(collection, body, manager=binding.manager)
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Answer(StrEnum):
+class HopVerdict(StrEnum):
     """Verdict on a hop. UNKNOWN is never a guess in either direction."""
 
     OK = "ok"  # no obstacle here, as far as the API shows
@@ -23,7 +23,7 @@ class Hop:
     """Verdict on one hop. ``evidence`` has a line for each fact that was read; ``fix`` says what to do about a broken hop."""
 
     name: str  # source, namespace, service, backend, link, identity, egress policy, ingress policy, node port, network
-    answer: Answer
+    answer: HopVerdict
     cluster: str = ""  # inventory name of the cluster that was read
     summary: str
     evidence: tuple[str, ...] = ()
@@ -48,19 +48,19 @@ class Explanation:
     hops: tuple[Hop, ...]
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> HopVerdict:
         """BROKEN when one hop is; OK only when every hop that is not skipped is known to be OK."""
         answers = {hop.answer for hop in self.hops}
-        return next((answer for answer in (Answer.BROKEN, Answer.UNKNOWN) if answer in answers), Answer.OK)
+        return next((answer for answer in (HopVerdict.BROKEN, HopVerdict.UNKNOWN) if answer in answers), HopVerdict.OK)
 
     @property
     def summary(self) -> str:
         """One sentence: the first hop that is broken, or the hops that are unknown."""
-        broken = [hop for hop in self.hops if hop.answer is Answer.BROKEN]
+        broken = [hop for hop in self.hops if hop.answer is HopVerdict.BROKEN]
         if broken:
             more = f" ({len(broken) - 1} more broken)" if len(broken) > 1 else ""
             return f"No: {broken[0].name}: {broken[0].summary}{more}"
-        unknown = [hop.name for hop in self.hops if hop.answer is Answer.UNKNOWN]
+        unknown = [hop.name for hop in self.hops if hop.answer is HopVerdict.UNKNOWN]
         if unknown:
             return f"Nothing that was read is in the way; not known: {', '.join(dict.fromkeys(unknown))}"
         return "Nothing is in the way"

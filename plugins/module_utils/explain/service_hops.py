@@ -16,7 +16,7 @@ from ..mesh.versions.cilium_config import replaces_kube_proxy, setting
 from ..services.annotations import affinity_of, is_global, is_shared
 from ..services.endpoints import MIRRORED
 from ..services.viability_findings import port_names_match
-from .hop import Answer, Hop
+from .hop import Hop, HopVerdict
 from .inputs import ExplainInputs
 from .question import Question
 
@@ -38,24 +38,24 @@ def service_hop(question: Question, inputs: ExplainInputs) -> tuple[Hop, Mapping
     traffic = inputs.traffic(cluster)
     if traffic is None:
         text = f"{cluster} does not answer: {inputs.why_silent(cluster)}"
-        return Hop(name="service", answer=Answer.UNKNOWN, cluster=cluster, summary=text), None
+        return Hop(name="service", answer=HopVerdict.UNKNOWN, cluster=cluster, summary=text), None
     service = traffic.services.get((side.namespace, side.service))
     if service is None:
         return _absent(question, inputs, traffic), None
     kind = str(service.spec.get("type") or "ClusterIP")
     if kind == "ExternalName":
         text = f"it is an ExternalName, a DNS alias of {service.spec.get('externalName')}: no backends belong to it"
-        return Hop(name="service", answer=Answer.BROKEN, cluster=cluster, summary=text, fix="Ask about the name behind it."), None
+        return Hop(name="service", answer=HopVerdict.BROKEN, cluster=cluster, summary=text, fix="Ask about the name behind it."), None
     ports = [port for port in service.spec.get("ports") or () if isinstance(port, Mapping)]
     found = next((port for port in ports if _is_asked(port, question)), None)
     shown = ", ".join(f"{port.get('name') or '(no name)'} {port.get('port')}/{port.get('protocol', 'TCP')}" for port in ports) or "none"
     if found is None:
         text = f"Service {side.namespace}/{side.service} in {cluster} has no port {question.shown_port}"
-        return Hop(name="service", answer=Answer.BROKEN, cluster=cluster, summary=text, evidence=(f"its ports: {shown}",)), None
+        return Hop(name="service", answer=HopVerdict.BROKEN, cluster=cluster, summary=text, evidence=(f"its ports: {shown}",)), None
     headless = service.spec.get("clusterIP") == "None"
     note = ", headless: DNS gives the pods themselves" if headless else ""
     text = f"Service {side.namespace}/{side.service} in {cluster}, type {kind}{note}"
-    return Hop(name="service", answer=Answer.OK, cluster=cluster, summary=text, evidence=(f"its ports: {shown}",)), found
+    return Hop(name="service", answer=HopVerdict.OK, cluster=cluster, summary=text, evidence=(f"its ports: {shown}",)), found
 
 
 def backend_hop(question: Question, port: Mapping[str, Any], inputs: ExplainInputs) -> tuple[Hop, tuple[Backends, ...]]:
@@ -80,13 +80,13 @@ def backend_hop(question: Question, port: Mapping[str, Any], inputs: ExplainInpu
     make: Callable[..., Hop] = partial(Hop, name="backend", cluster=cluster, evidence=tuple(lines))
     if chosen:
         text = ", ".join(f"{len(entry.ready)} in {entry.cluster}" for entry in chosen)
-        return make(answer=Answer.OK, summary=f"backends that are ready and would be chosen: {text}"), tuple(chosen)
+        return make(answer=HopVerdict.OK, summary=f"backends that are ready and would be chosen: {text}"), tuple(chosen)
     if unknown and (not wanted or wanted in unknown):
         text = f"what {', '.join(unknown)} has is not known, as it does not answer; agents may go on using the backends they knew"
-        return make(answer=Answer.UNKNOWN, summary=text), ()
+        return make(answer=HopVerdict.UNKNOWN, summary=text), ()
     where = f" of {wanted}" if wanted else ""
     fix = f"See the lines above: scale up, or make the Service global and shared where its pods are ({DOCS})."
-    return make(answer=Answer.BROKEN, summary=f"no backend{where} would be chosen", fix=fix), ()
+    return make(answer=HopVerdict.BROKEN, summary=f"no backend{where} would be chosen", fix=fix), ()
 
 
 def node_port_hop(question: Question, port: Mapping[str, Any], backends: tuple[Backends, ...], inputs: ExplainInputs) -> Hop:
@@ -98,7 +98,9 @@ def node_port_hop(question: Question, port: Mapping[str, Any], backends: tuple[B
     service = inputs.scene.traffic[cluster].services[question.target.namespace, question.target.service]
     number = port.get("nodePort")
     if not number:
-        return Hop(name="node port", answer=Answer.SKIPPED, cluster=cluster, summary="the Service has none, and pods go over its ClusterIP")
+        return Hop(
+            name="node port", answer=HopVerdict.SKIPPED, cluster=cluster, summary="the Service has none, and pods go over its ClusterIP"
+        )
     lines = [f"node port {number}, externalTrafficPolicy {service.spec.get('externalTrafficPolicy') or 'Cluster'}"]
     local = any(entry.cluster == cluster for entry in backends)
     facts = inputs.scene.facts[cluster]
@@ -106,13 +108,15 @@ def node_port_hop(question: Question, port: Mapping[str, Any], backends: tuple[B
     lines.append(f"kube-proxy-replacement {setting(facts, 'kube-proxy-replacement', 'unset')}")
     if service.spec.get("externalTrafficPolicy") == "Local" and not local:
         text = "clients from outside get no answer: externalTrafficPolicy Local, and no backend is in this cluster"
-        return Hop(name="node port", answer=Answer.BROKEN, cluster=cluster, summary=text, evidence=tuple(lines), fix="Use Cluster instead.")
+        return Hop(
+            name="node port", answer=HopVerdict.BROKEN, cluster=cluster, summary=text, evidence=tuple(lines), fix="Use Cluster instead."
+        )
     if not replaced and not local:
         text = "clients of node ports get no answer: kube-proxy knows the backends of this cluster alone"
         fix = "Set the Helm value kubeProxyReplacement=true."
-        return Hop(name="node port", answer=Answer.BROKEN, cluster=cluster, summary=text, evidence=tuple(lines), fix=fix)
+        return Hop(name="node port", answer=HopVerdict.BROKEN, cluster=cluster, summary=text, evidence=tuple(lines), fix=fix)
     text = "node ports lead to the same backends; pods do not use them"
-    return Hop(name="node port", answer=Answer.OK, cluster=cluster, summary=text, evidence=tuple(lines))
+    return Hop(name="node port", answer=HopVerdict.OK, cluster=cluster, summary=text, evidence=tuple(lines))
 
 
 def _absent(question: Question, inputs: ExplainInputs, traffic: TrafficFacts) -> Hop:
@@ -124,7 +128,7 @@ def _absent(question: Question, inputs: ExplainInputs, traffic: TrafficFacts) ->
         lines.append(f"a ServiceImport is here: {side.service}.{side.namespace}.svc.clusterset.local leads to it")
     fix = f"A global Service needs one of the same name and namespace where its clients are: createMissingServices does that ({DOCS})."
     text = f"there is no Service {side.namespace}/{side.service} in {cluster}"
-    return Hop(name="service", answer=Answer.BROKEN, cluster=cluster, summary=text, evidence=tuple(lines), fix=fix if elsewhere else "")
+    return Hop(name="service", answer=HopVerdict.BROKEN, cluster=cluster, summary=text, evidence=tuple(lines), fix=fix if elsewhere else "")
 
 
 def _is_asked(port: Mapping[str, Any], question: Question) -> bool:

@@ -15,9 +15,9 @@ from ..mesh.versions.cilium_config import routing_mode
 from ..policies.evaluate.world import policy_world
 from ..services.mesh_view import NAMESPACE_GLOBAL
 from ..services.mesh_view import MeshView as Services
-from .hop import Answer, Explanation, Hop
+from .hop import Explanation, Hop, HopVerdict
 from .inputs import PODS_READ, ExplainInputs, pods_of
-from .policy_hops import End, policy_hops
+from .policy_hops import PathEnd, policy_hops
 from .question import Question, QuestionSide
 from .service_hops import Backends, backend_hop, node_port_hop, service_hop
 
@@ -35,17 +35,17 @@ def trace_path(question: Question, inputs: ExplainInputs) -> Explanation:
     for target in targets:
         hops += _between(question, target, inputs)
         if pods:
-            hops += policy_hops(End(cluster=source.cluster, pods=pods), target, question.protocol, world, inputs)
+            hops += policy_hops(PathEnd(cluster=source.cluster, pods=pods), target, question.protocol, world, inputs)
         hops.append(network_hop(source.cluster, target.cluster, inputs))
     return Explanation(hops=tuple(hops))
 
 
-def _service_way(question: Question, inputs: ExplainInputs) -> tuple[list[Hop], list[End]]:
+def _service_way(question: Question, inputs: ExplainInputs) -> tuple[list[Hop], list[PathEnd]]:
     hop, port = service_hop(question, inputs)
     if port is None:
         return [hop], []
     backends_found, backends = backend_hop(question, port, inputs)
-    ends = [End(cluster=entry.cluster, pods=_pods_of(entry, question.target.namespace, inputs), port=entry.port) for entry in backends]
+    ends = [PathEnd(cluster=entry.cluster, pods=_pods_of(entry, question.target.namespace, inputs), port=entry.port) for entry in backends]
     return [hop, backends_found, node_port_hop(question, port, backends, inputs)], ends
 
 
@@ -54,16 +54,16 @@ def _pods_of(backends: Backends, namespace: str, inputs: ExplainInputs) -> tuple
     return tuple(pod for pod in inputs.scene.traffic[backends.cluster].pods_by_namespace.get(namespace, ()) if pod.name in names)
 
 
-def _pod_way(question: Question, inputs: ExplainInputs) -> tuple[list[Hop], list[End]]:
+def _pod_way(question: Question, inputs: ExplainInputs) -> tuple[list[Hop], list[PathEnd]]:
     hop, pods = pods_hop("target", question.target, inputs)
-    return [hop], [End(cluster=question.target.cluster, pods=pods, port=question.port)] if pods else []
+    return [hop], [PathEnd(cluster=question.target.cluster, pods=pods, port=question.port)] if pods else []
 
 
-def _between(question: Question, target: End, inputs: ExplainInputs) -> Sequence[Hop]:
+def _between(question: Question, target: PathEnd, inputs: ExplainInputs) -> Sequence[Hop]:
     """Return the hops of what both clusters have to know of each other; none within one cluster."""
     here, peer = question.source.cluster, target.cluster
     if here == peer:
-        return [Hop(name="link", answer=Answer.SKIPPED, cluster=here, summary="both ends are in one cluster")]
+        return [Hop(name="link", answer=HopVerdict.SKIPPED, cluster=here, summary="both ends are in one cluster")]
     what = "it knows the backends there" if question.target.service else "it knows the addresses there"
     return [
         *(
@@ -84,7 +84,7 @@ def _namespace_hop(host: str, namespace: str, inputs: ExplainInputs) -> Hop:
     if services.namespace_known(host, namespace):
         return Hop(
             name="namespace",
-            answer=Answer.OK,
+            answer=HopVerdict.OK,
             cluster=host,
             summary=f"{namespace} of {host} is global, so its data is published to the other clusters",
         )
@@ -93,7 +93,7 @@ def _namespace_hop(host: str, namespace: str, inputs: ExplainInputs) -> Hop:
     unknown = "the identities of its pods" if exported else "its backends and the identities of its pods"
     return Hop(
         name="namespace",
-        answer=Answer.UNKNOWN if exported else Answer.BROKEN,
+        answer=HopVerdict.UNKNOWN if exported else HopVerdict.BROKEN,
         cluster=host,
         summary=f"{namespace} of {host} is not global: other clusters do not know {unknown}",
         fix=f"kubectl annotate --overwrite namespace {namespace} {NAMESPACE_GLOBAL}=true",
@@ -105,32 +105,32 @@ def pods_hop(name: str, side: QuestionSide, inputs: ExplainInputs) -> tuple[Hop,
     traffic = inputs.traffic(side.cluster)
     if traffic is None:
         text = f"{side.cluster} does not answer: {inputs.why_silent(side.cluster)}"
-        return Hop(name=name, answer=Answer.UNKNOWN, cluster=side.cluster, summary=text), ()
+        return Hop(name=name, answer=HopVerdict.UNKNOWN, cluster=side.cluster, summary=text), ()
     if side.namespace not in traffic.namespaces:
         text = f"there is no namespace {side.namespace} in {side.cluster}"
-        return Hop(name=name, answer=Answer.BROKEN, cluster=side.cluster, summary=text, fix="Correct the namespace or the cluster."), ()
+        return Hop(name=name, answer=HopVerdict.BROKEN, cluster=side.cluster, summary=text, fix="Correct the namespace or the cluster."), ()
     unread = traffic.could_not_read("pods")
     if unread is not None:
-        return Hop(name=name, answer=Answer.UNKNOWN, cluster=side.cluster, summary=unread.message, fix=unread.remedy), ()
+        return Hop(name=name, answer=HopVerdict.UNKNOWN, cluster=side.cluster, summary=unread.message, fix=unread.remedy), ()
     pods = pods_of(traffic, side)
     if not pods:
         text = f"{side.cluster} has no {side}"
-        return Hop(name=name, answer=Answer.BROKEN, cluster=side.cluster, summary=text, fix="Start it, or correct the selector."), ()
+        return Hop(name=name, answer=HopVerdict.BROKEN, cluster=side.cluster, summary=text, fix="Start it, or correct the selector."), ()
     shown = ", ".join(pod.name for pod in pods[:PODS_READ])
     more = f" and {len(pods) - PODS_READ} more" if len(pods) > PODS_READ else ""
     text = f"{count(len(pods), 'pod')} in {side.cluster}"
-    return Hop(name=name, answer=Answer.OK, cluster=side.cluster, summary=text, evidence=(shown + more,)), pods
+    return Hop(name=name, answer=HopVerdict.OK, cluster=side.cluster, summary=text, evidence=(shown + more,)), pods
 
 
 def identity_hop(cluster: str, pods: tuple[PodMeta, ...], inputs: ExplainInputs) -> Hop:
     """Return the hop of the source's identity. Without one, every policy that names the source lets nothing through."""
     if cluster in inputs.unread_identities:
-        return Hop(name="identity", answer=Answer.UNKNOWN, cluster=cluster, summary=inputs.unread_identities[cluster])
+        return Hop(name="identity", answer=HopVerdict.UNKNOWN, cluster=cluster, summary=inputs.unread_identities[cluster])
     asked = [pod for pod in pods if (cluster, pod.namespace, pod.name) in inputs.identities]
     rows = {pod.name: inputs.identities[cluster, pod.namespace, pod.name] for pod in asked}
     if not rows:
         return Hop(
-            name="identity", answer=Answer.UNKNOWN, cluster=cluster, summary="no pod of the source was found, so no identity is known"
+            name="identity", answer=HopVerdict.UNKNOWN, cluster=cluster, summary="no pod of the source was found, so no identity is known"
         )
     missing = [name for name, identity in rows.items() if identity is None]
     waiting = [name for name, identity in rows.items() if identity is not None and (identity.id == 0 or identity.state != "ready")]
@@ -138,11 +138,11 @@ def identity_hop(cluster: str, pods: tuple[PodMeta, ...], inputs: ExplainInputs)
     if waiting:
         text = f"{', '.join(waiting)} has no identity yet, or is not ready for Cilium"
         fix = f"Check the agent on its node: kubectl --namespace {pods[0].namespace} describe ciliumendpoint {waiting[0]}"
-        return Hop(name="identity", answer=Answer.BROKEN, cluster=cluster, summary=text, evidence=lines, fix=fix)
+        return Hop(name="identity", answer=HopVerdict.BROKEN, cluster=cluster, summary=text, evidence=lines, fix=fix)
     if missing:
         text = f"{', '.join(missing)} has no CiliumEndpoint: it runs on the host's network, or Cilium does not manage it"
-        return Hop(name="identity", answer=Answer.UNKNOWN, cluster=cluster, summary=text, evidence=lines)
-    return Hop(name="identity", answer=Answer.OK, cluster=cluster, summary="the source has an identity", evidence=lines)
+        return Hop(name="identity", answer=HopVerdict.UNKNOWN, cluster=cluster, summary=text, evidence=lines)
+    return Hop(name="identity", answer=HopVerdict.OK, cluster=cluster, summary="the source has an identity", evidence=lines)
 
 
 def link_hop(local: str, peer: str, purpose: str, inputs: ExplainInputs) -> Hop:
@@ -152,20 +152,20 @@ def link_hop(local: str, peer: str, purpose: str, inputs: ExplainInputs) -> Hop:
         if not inputs.scene.mesh.linked(local, peer):
             text = f"{local} has no link to {peer}: the topology of the mesh has none"
             fix = "Add the pair to binding.topology, or choose another topology."
-            return Hop(name="link", answer=Answer.BROKEN, cluster=local, summary=text, fix=fix)
-        return Hop(name="link", answer=Answer.UNKNOWN, cluster=local, summary=f"the link {local} -> {peer} was not measured")
+            return Hop(name="link", answer=HopVerdict.BROKEN, cluster=local, summary=text, fix=fix)
+        return Hop(name="link", answer=HopVerdict.UNKNOWN, cluster=local, summary=f"the link {local} -> {peer} was not measured")
     evidence = _evidence(row)
     if row.get("ready"):
         text = f"{local} -> {peer} is ready, so {purpose}"
-        return Hop(name="link", answer=Answer.OK, cluster=local, summary=text, evidence=evidence)
+        return Hop(name="link", answer=HopVerdict.OK, cluster=local, summary=text, evidence=evidence)
     if row.get("stage") == "unknown":
         return Hop(
-            name="link", answer=Answer.UNKNOWN, cluster=local, summary=f"{local} -> {peer}: no reader gave an answer", evidence=evidence
+            name="link", answer=HopVerdict.UNKNOWN, cluster=local, summary=f"{local} -> {peer}: no reader gave an answer", evidence=evidence
         )
     text = f"{local} -> {peer} is not ready (stage {row.get('stage')}), so it is not certain that {purpose}"
     return Hop(
         name="link",
-        answer=Answer.BROKEN,
+        answer=HopVerdict.BROKEN,
         cluster=local,
         summary=text,
         evidence=evidence,
@@ -179,13 +179,13 @@ def network_hop(source: str, target: str, inputs: ExplainInputs) -> Hop:
     It is known of the nodes whose agents were asked, and of the time of their probes. A way that only some nodes have is unknown.
     """
     if source == target:
-        return Hop(name="network", answer=Answer.SKIPPED, cluster=source, summary="both ends are in one cluster")
+        return Hop(name="network", answer=HopVerdict.SKIPPED, cluster=source, summary="both ends are in one cluster")
     ways = {link: _paths(inputs, *link) for link in ((source, target), (target, source))}
     lines = [*(_path_line(*link, paths) for link, paths in ways.items()), *_needs(source, target, inputs)]
     lines += [f"not reached: {pair}" for paths in ways.values() for pair in paths.get("failed", ())]
     fix = "Look for drops with hubble, or let a ConnectivityIntent probe the connection (docs/probe.md)."
     answer, text = _judged(source, target, ways)
-    if answer is Answer.BROKEN:
+    if answer is HopVerdict.BROKEN:
         facts = inputs.scene.facts.get(source)
         needed = pod_network_ports(facts) if facts is not None else "the traffic of pods"
         fix = f"Let {needed} pass between all nodes of both clusters, in both directions (CM-NET-08)."
@@ -195,25 +195,25 @@ def network_hop(source: str, target: str, inputs: ExplainInputs) -> Hop:
         cluster=source,
         summary=text,
         evidence=tuple(line for line in lines if line),
-        fix="" if answer is Answer.OK else fix,
+        fix="" if answer is HopVerdict.OK else fix,
     )
 
 
-def _judged(source: str, target: str, ways: Mapping[tuple[str, str], Mapping[str, Any]]) -> tuple[Answer, str]:
+def _judged(source: str, target: str, ways: Mapping[tuple[str, str], Mapping[str, Any]]) -> tuple[HopVerdict, str]:
     """Return the answer of the hop and its sentence, from the paths of both directions."""
     between = f"nodes of {source} and {target}"
     for (here, peer), paths in ways.items():
         if paths.get("asked") and not paths.get("reached") and paths.get("blocked") in _LOST:
-            return Answer.BROKEN, f"no packet of a pod passes from the nodes of {here} to those of {peer}"
+            return HopVerdict.BROKEN, f"no packet of a pod passes from the nodes of {here} to those of {peer}"
     if any(paths.get("blocked") in _LOST for paths in ways.values()):
-        return Answer.UNKNOWN, f"packets pass between some {between}, so it depends on the nodes of the pods"
+        return HopVerdict.UNKNOWN, f"packets pass between some {between}, so it depends on the nodes of the pods"
     probed = [paths for paths in ways.values() if paths.get("asked")]
     if not probed:
         why = next((paths["message"] for paths in ways.values() if paths.get("message")), "the agents were not asked")
-        return Answer.UNKNOWN, f"whether packets pass between the {between} is not known: {why}"
+        return HopVerdict.UNKNOWN, f"whether packets pass between the {between} is not known: {why}"
     if not all(paths.get("podsProbed") for paths in probed):
-        return Answer.UNKNOWN, f"the {between} reach each other; the way of pods was not probed"
-    return Answer.OK, f"packets pass between the {between}, as their agents have probed"
+        return HopVerdict.UNKNOWN, f"the {between} reach each other; the way of pods was not probed"
+    return HopVerdict.OK, f"packets pass between the {between}, as their agents have probed"
 
 
 _LOST: Final = ("node", "pod_network")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..base.conditions import timestamp
 from ..base.input_problems import Problems, is_list, quoted, suggest
-from ..base.structure import Reader
+from ..base.structure import SchemaReader
 from ..items.models import ExposedPort, ExposedService
 from ..mesh.binding.schemas import SPECS
 from .ranges import parse_ranges
@@ -27,7 +27,7 @@ _HINTS: Final = {
 def parse_exposed_service(problems: Problems, name: str, spec: Mapping[str, Any], members: tuple[str, ...]) -> ExposedService | None:
     """See ``parse`` of ``reconcile.kinds.KindRow``."""
     before = len(problems.found)
-    given = Reader(problems, _HINTS).read(SPECS["ExposedService"], _as_resource(spec))
+    given = SchemaReader(problems, _HINTS).read(SPECS["ExposedService"], _as_resource(spec))
     if len(problems.found) == before:
         return _meant(problems, name, given, spec, members)
     if is_list(spec.get("clusters")):  # the path as its author wrote it

@@ -28,7 +28,7 @@ CONTENT_ANNOTATION: Final = f"{DOMAIN}/content"
 """Digest of the applied object: a field that is no longer wanted shows by it alone."""
 
 
-class KindRow(NamedTuple):
+class RenderedKind(NamedTuple):
     """One kind that is rendered: where it lives in the API, and its key in a ResourceBinding's name."""
 
     api_version: str
@@ -42,17 +42,17 @@ class KindRow(NamedTuple):
 
 
 WORKLOAD_KINDS: Final = ("Deployment", "StatefulSet", "DaemonSet")
-KINDS: Final[Mapping[str, KindRow]] = {
-    "Deployment": KindRow("apps/v1", "deployments"),
-    "StatefulSet": KindRow("apps/v1", "statefulsets"),
-    "DaemonSet": KindRow("apps/v1", "daemonsets"),
-    "Service": KindRow("v1", "services"),
-    "ConfigMap": KindRow("v1", "configmaps"),
-    "ServiceAccount": KindRow("v1", "serviceaccounts"),
-    "PersistentVolumeClaim": KindRow("v1", "persistentvolumeclaims"),
-    "PodDisruptionBudget": KindRow("policy/v1", "poddisruptionbudgets"),
-    "NetworkPolicy": KindRow("networking.k8s.io/v1", "networkpolicies"),
-    "Ingress": KindRow("networking.k8s.io/v1", "ingresses"),
+KINDS: Final[Mapping[str, RenderedKind]] = {
+    "Deployment": RenderedKind("apps/v1", "deployments"),
+    "StatefulSet": RenderedKind("apps/v1", "statefulsets"),
+    "DaemonSet": RenderedKind("apps/v1", "daemonsets"),
+    "Service": RenderedKind("v1", "services"),
+    "ConfigMap": RenderedKind("v1", "configmaps"),
+    "ServiceAccount": RenderedKind("v1", "serviceaccounts"),
+    "PersistentVolumeClaim": RenderedKind("v1", "persistentvolumeclaims"),
+    "PodDisruptionBudget": RenderedKind("policy/v1", "poddisruptionbudgets"),
+    "NetworkPolicy": RenderedKind("networking.k8s.io/v1", "networkpolicies"),
+    "Ingress": RenderedKind("networking.k8s.io/v1", "ingresses"),
 }
 """Every kind that a workload may consist of. No two of them have one name in different groups: a ResourceBinding is named by both."""
 
@@ -60,7 +60,7 @@ RESOURCE_KINDS: Final = tuple(kind for kind in KINDS if kind not in (*WORKLOAD_K
 """Kinds that a tenant writes out beside a workload."""
 
 
-class ObjectKey(NamedTuple):
+class TenantObject(NamedTuple):
     """Kind and name of an object in the tenant's namespace."""
 
     kind: str
@@ -123,21 +123,21 @@ def content_hash(content: Mapping[str, Any]) -> str:
     return digest_of(content)
 
 
-def objects_of(tenant: Tenant, workload: FleetWorkload, content: Mapping[str, Any], revision: int) -> dict[ObjectKey, dict[str, Any]]:
+def objects_of(tenant: Tenant, workload: FleetWorkload, content: Mapping[str, Any], revision: int) -> dict[TenantObject, dict[str, Any]]:
     """Return the templates of a workload with this content, by key, ready to be applied."""
     bodies = [_workload(workload, content), *_beside(workload.name, content)]
     found = {}
     for body in bodies:
-        key = ObjectKey(body["kind"], body["metadata"]["name"])
+        key = TenantObject(body["kind"], body["metadata"]["name"])
         found[key] = _marked(tenant, workload.name, body, revision)
     return found
 
 
-def keys_of(name: str, content: Mapping[str, Any]) -> tuple[ObjectKey, ...]:
+def keys_of(name: str, content: Mapping[str, Any]) -> tuple[TenantObject, ...]:
     """Return the keys of all objects of a content."""
-    service = (ObjectKey("Service", name),) if "service" in content else ()
-    further = tuple(ObjectKey(entry["kind"], entry["name"]) for entry in content.get("resources", ()))
-    return (ObjectKey(content["kind"], name), *service, *further)
+    service = (TenantObject("Service", name),) if "service" in content else ()
+    further = tuple(TenantObject(entry["kind"], entry["name"]) for entry in content.get("resources", ()))
+    return (TenantObject(content["kind"], name), *service, *further)
 
 
 def _workload(workload: FleetWorkload, content: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from ..base.json_fields import annotations_of, items, labels_of, mapping, number, parse_time, text, texts
 from ..base.json_reader import load_json
-from .contents import ObjectKey
+from .contents import TenantObject
 from .names import NAME_LABEL
 
 HEALTHS: Final = ("Healthy", "Unhealthy", "Unknown")
@@ -70,7 +70,7 @@ class BindingFacts:
 class OwnedFacts(NamedTuple):
     """What was made for one workload: the API's own objects, by key or name."""
 
-    objects: dict[ObjectKey, Mapping[str, Any]]
+    objects: dict[TenantObject, Mapping[str, Any]]
     policies: dict[str, Mapping[str, Any]]
     revisions: dict[str, Mapping[str, Any]]
 
@@ -85,7 +85,7 @@ class TenantFacts:
     now: datetime
     namespace: Mapping[str, Any] | None = None
     namespace_policy: Mapping[str, Any] | None = None
-    objects: Mapping[ObjectKey, Mapping[str, Any]] = field(default_factory=dict)
+    objects: Mapping[TenantObject, Mapping[str, Any]] = field(default_factory=dict)
     policies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     revisions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     bindings: Mapping[str, BindingFacts] = field(default_factory=dict)  # by name

@@ -19,7 +19,7 @@ SCHEDULED: Final = ("cluster", "region")
 (pkg/scheduler/core/spreadconstraint/select_clusters.go). The groups of the others are chosen here (placement.py)."""
 
 
-class Requirement(NamedTuple):
+class ClusterRequirement(NamedTuple):
     """One requirement on clusters. ``operator``: In, NotIn, Exists or DoesNotExist; the last two have no values."""
 
     key: str
@@ -45,7 +45,7 @@ class Fleet:
 
     name: str
     clusters: tuple[str, ...] = ()
-    selector: tuple[Requirement, ...] | None = None
+    selector: tuple[ClusterRequirement, ...] | None = None
 
 
 class Spread(NamedTuple):
@@ -73,7 +73,7 @@ class PlacementPolicy:
 
     name: str
     strategy: str  # Weighted, Spread or FixedReplicas
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[ClusterRequirement, ...] = ()
     weights: Mapping[str, int] = field(default_factory=dict)
     spread: Spread | None = None
     connected_in: str = ""  # ClusterMeshBinding whose connected clusters alone are used

@@ -15,12 +15,13 @@ from typing import Any, Final
 from ..base.errors import InvalidInput
 from ..base.input_problems import LABEL, SUBDOMAIN, Problems, generation_of, json_type_name, list_items, quoted, sentence, suggest
 from ..base.spec_limits import exceeded_limit, truncate_problems
-from ..base.structure import Reader
+from ..base.structure import SchemaReader
 from ..base.tables import count
 from ..items.labels import valid_key, valid_value
 from ..mesh.binding.fleet_kinds import FleetKind
 from .models import (
     WELL_KNOWN,
+    ClusterRequirement,
     Fleet,
     FleetCluster,
     FleetRequest,
@@ -29,7 +30,6 @@ from .models import (
     Operation,
     PlacementPolicy,
     RefusedObject,
-    Requirement,
     RolloutRules,
     Spread,
 )
@@ -192,7 +192,7 @@ def _objects(
         if too_large:
             refused.append(RefusedObject(kind, name, (f"the spec {too_large}",), generation))
             continue
-        read = Reader(own).read(SPECS[kind], spec)
+        read = SchemaReader(own).read(SPECS[kind], spec)
         parsed = parse(own, name, read, generation) if not own.found else None
         if own.found or parsed is None:
             refused.append(RefusedObject(kind, name, truncate_problems(own.found), generation))
@@ -206,19 +206,19 @@ def _fleet(problems: Problems, name: str, spec: Mapping[str, Any], generation: i
     clusters = tuple(dict.fromkeys(entry["name"] for entry in spec.get("clusterRefs", ())))
     if not clusters and not selector:
         problems.add("", "needs clusterRefs, or a selector that says something")
-    requirements: list[Requirement] = []
+    requirements: list[ClusterRequirement] = []
     for key, value in (selector or {}).get("matchLabels", {}).items():
         if not valid_key(key):
             problems.add("selector.matchLabels", f"{quoted(key)} is not the key of a label")
-        requirements.append(Requirement(key, "In", (value,)))
+        requirements.append(ClusterRequirement(key, "In", (value,)))
     requirements += _requirements(problems, "selector.matchExpressions", (selector or {}).get("matchExpressions", ()))
     return Fleet(name=name, clusters=clusters, selector=tuple(requirements) if selector else None)
 
 
-def _requirements(problems: Problems, path: str, given: Any, *, fields: bool = False) -> list[Requirement]:
+def _requirements(problems: Problems, path: str, given: Any, *, fields: bool = False) -> list[ClusterRequirement]:
     found = []
     for place, entry in enumerate(given):
-        requirement = Requirement(entry["key"], entry["operator"], tuple(entry.get("values", ())))
+        requirement = ClusterRequirement(entry["key"], entry["operator"], tuple(entry.get("values", ())))
         where = f"{path}[{place}]"
         if not valid_key(requirement.key):
             problems.add(where, f"{quoted(requirement.key)} is not the key of a label")

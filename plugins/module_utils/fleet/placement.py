@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ..base.tables import count
-from .models import SCHEDULED, WELL_KNOWN, Fleet, FleetCluster, FleetRequest, FleetWorkload, PlacementPolicy, Requirement, Spread
+from .models import SCHEDULED, WELL_KNOWN, ClusterRequirement, Fleet, FleetCluster, FleetRequest, FleetWorkload, PlacementPolicy, Spread
 
 EVERY: Final = 10_000  # groups; the scheduler takes a missing maximum for 0, and then selects no cluster (select_clusters_by_region.go)
 
@@ -137,7 +137,7 @@ def in_fleet(cluster: FleetCluster, fleet: Fleet) -> bool:
     return fleet.selector is not None and all(_meets(cluster.labels, requirement) for requirement in fleet.selector)
 
 
-def meets(cluster: FleetCluster, requirement: Requirement) -> bool:
+def meets(cluster: FleetCluster, requirement: ClusterRequirement) -> bool:
     """Return whether the cluster meets the requirement, as Karmada decides it from the fields and labels of its Cluster."""
     if requirement.key in WELL_KNOWN:
         return _meets({key: getattr(cluster, key) for key in WELL_KNOWN}, requirement)
@@ -176,7 +176,7 @@ def affinity_of(request: FleetRequest, fleet: Fleet, policy: PlacementPolicy, fo
     return affinity
 
 
-def _expressions(requirements: Iterable[Requirement]) -> list[dict[str, Any]]:
+def _expressions(requirements: Iterable[ClusterRequirement]) -> list[dict[str, Any]]:
     return [
         {"key": requirement.key, "operator": requirement.operator, **({"values": list(requirement.values)} if requirement.values else {})}
         for requirement in requirements
@@ -214,7 +214,7 @@ def _spread(spread: Spread) -> list[dict[str, Any]]:
     return [{"spreadByField": by, "minGroups": least, "maxGroups": most or EVERY}, of_clusters]
 
 
-def _meets(labels: Mapping[str, str], requirement: Requirement) -> bool:
+def _meets(labels: Mapping[str, str], requirement: ClusterRequirement) -> bool:
     allowed = bool(labels.get(requirement.key)) if requirement.key in WELL_KNOWN else requirement.key in labels
     if requirement.operator == "Exists":
         return allowed

@@ -26,7 +26,7 @@ from .writes import Target, Writer, is_global, is_leaving, is_tenants, item_of, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class WorkloadDecision:
     """What was decided on one workload.
 
     :param target: None if nothing can be done for it; then ``reason`` (CamelCase) and ``message`` say why.
@@ -53,7 +53,7 @@ class FleetPlan:
     """Plan of a run, and what was decided on each workload. ``leaving``: workloads that are being deleted."""
 
     plan: Plan
-    decisions: Mapping[str, Decision]
+    decisions: Mapping[str, WorkloadDecision]
     leaving: tuple[str, ...] = ()
 
 
@@ -67,14 +67,15 @@ def plan_fleet(request: FleetRequest, facts: TenantFacts, karmada: str) -> Fleet
     foreign = _foreign_namespace(request, facts, karmada)
     if foreign:
         decisions = {
-            name: Decision(workload=workload, reason="ForeignNamespace", message=foreign[0].summary, is_reported=True)
+            name: WorkloadDecision(workload=workload, reason="ForeignNamespace", message=foreign[0].summary, is_reported=True)
             for name, workload in asked.items()
         }
         return FleetPlan(plan=Plan(manager=DOMAIN, problems=foreign), decisions=decisions)
     if facts.namespace is not None and is_leaving(facts.namespace):
         message = f"Namespace {karmada_namespace(request.tenant)} is being deleted in Karmada."
         decisions = {
-            name: Decision(workload=entry, reason="NamespaceTerminating", message=message, waits=True) for name, entry in asked.items()
+            name: WorkloadDecision(workload=entry, reason="NamespaceTerminating", message=message, waits=True)
+            for name, entry in asked.items()
         }
         return FleetPlan(plan=Plan(manager=DOMAIN), decisions=decisions)
     decisions = _decided(request, facts, asked, karmada)
@@ -95,7 +96,7 @@ def plan_fleet(request: FleetRequest, facts: TenantFacts, karmada: str) -> Fleet
     return FleetPlan(plan=Plan(manager=DOMAIN, steps=ordered, not_carried_out=left_out), decisions=decisions, leaving=leaving)
 
 
-def _decided(request: FleetRequest, facts: TenantFacts, asked: Mapping[str, FleetWorkload], karmada: str) -> dict[str, Decision]:
+def _decided(request: FleetRequest, facts: TenantFacts, asked: Mapping[str, FleetWorkload], karmada: str) -> dict[str, WorkloadDecision]:
     """Return what is decided on each workload, in the order of names: while they share a budget, the first ones use it."""
     left = {name: situation_of(facts, workload).state for name, workload in asked.items()} if request.max_evictions else {}
     used = sum(state.left_by_rules for state in left.values() if state is not None)
@@ -109,10 +110,12 @@ def _decided(request: FleetRequest, facts: TenantFacts, asked: Mapping[str, Flee
     return decisions
 
 
-def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, karmada: str, budget: Budget | None = None) -> Decision:
+def decide(
+    request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, karmada: str, budget: Budget | None = None
+) -> WorkloadDecision:
     """Return what this run does for one workload, or why it does nothing."""
     resolved = _resolved(request, workload)
-    if isinstance(resolved, Decision):
+    if isinstance(resolved, WorkloadDecision):
         return resolved
     fleet, policy = resolved
     unknown = unknown_clusters(request, workload, fleet, policy)
@@ -121,7 +124,7 @@ def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, k
     usable = frozenset(name for name, member in facts.members.items() if member.ready and not member.tainted and not member.deleting)
     found = chosen(permitted, fleet, policy, _held(situation, situation.state), usable - _left(situation.state))
     if not found.clusters:
-        return Decision(workload=workload, found=found, reason=found.reason, message=found.message, waits=True, unknown=unknown)
+        return WorkloadDecision(workload=workload, found=found, reason=found.reason, message=found.message, waits=True, unknown=unknown)
     clients = candidates(request, fleet, EVERYWHERE).members if is_global(workload) else ()
     turn = turn_of(workload, situation, found.clusters, _context(fleet, policy), clients)
     evicted = evictions_of(policy.migration, situation, turn.state, permitted, budget)
@@ -131,7 +134,7 @@ def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, k
     foreign = tuple(_foreign_objects(request, facts, workload, policy, turn, karmada))
     if foreign:
         message = foreign[0].summary
-        return Decision(workload=workload, found=found, reason="ForeignObject", message=message, findings=foreign, unknown=unknown)
+        return WorkloadDecision(workload=workload, found=found, reason="ForeignObject", message=message, findings=foreign, unknown=unknown)
     kept = "each cluster keeps what it has, and no other one gets a copy"
     unread = (f"{unknown_mesh_sentence(permitted)}; {kept}.",) if permitted.unknown_mesh else ()
     notes = tuple(
@@ -139,10 +142,10 @@ def decide(request: FleetRequest, facts: TenantFacts, workload: FleetWorkload, k
         for note in (*unread, *evicted.notes)
     )
     target = Target(workload, fleet, policy, found, turn, homes)
-    return Decision(workload=workload, target=target, before=situation.state, found=found, findings=notes, unknown=unknown)
+    return WorkloadDecision(workload=workload, target=target, before=situation.state, found=found, findings=notes, unknown=unknown)
 
 
-def _resolved(request: FleetRequest, workload: FleetWorkload) -> tuple[Fleet, PlacementPolicy] | Decision:
+def _resolved(request: FleetRequest, workload: FleetWorkload) -> tuple[Fleet, PlacementPolicy] | WorkloadDecision:
     invalid = {(entry.kind, entry.name): entry.problems for entry in request.refused}
     fleet = request.fleets.get(workload.fleet)
     policy = request.policies.get(workload.placement) if workload.placement else EVERYWHERE
@@ -151,7 +154,7 @@ def _resolved(request: FleetRequest, workload: FleetWorkload) -> tuple[Fleet, Pl
     kind, name = (FleetKind.FLEET, workload.fleet) if fleet is None else (FleetKind.POLICY, workload.placement)
     how = f"is not valid: {'; '.join(invalid[kind, name][:3])}" if (kind, name) in invalid else "does not exist"
     unknown = unknown_clusters(request, workload, fleet, policy)
-    return Decision(workload=workload, waits=True, reason=f"{kind}NotFound", message=f"{kind} {name} {how}.", unknown=unknown)
+    return WorkloadDecision(workload=workload, waits=True, reason=f"{kind}NotFound", message=f"{kind} {name} {how}.", unknown=unknown)
 
 
 def _held(found: Situation, state: RolloutState | None) -> frozenset[str]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..base.errors import ClusterError
 from ..base.json_fields import text
 from ..observe.reads import Read
-from .contents import KINDS, ObjectKey
+from .contents import KINDS, TenantObject
 from .facts import TenantFacts, binding_facts, member_facts
 from .names import NAMESPACE_LABEL, WORKSPACE_LABEL, Tenant, karmada_namespace
 from .revisions import COLLECTION
@@ -60,7 +60,7 @@ def tenant_facts(tenant: Tenant, found: Mapping[str, Any], host: str, now: datet
         now=now,
         namespace=found["namespace"],
         namespace_policy=found["namespace_policy"],
-        objects={ObjectKey(kind, text(entry, "metadata", "name")): entry for kind in KINDS for entry in found[f"kind {kind}"]},
+        objects={TenantObject(kind, text(entry, "metadata", "name")): entry for kind in KINDS for entry in found[f"kind {kind}"]},
         policies=_by_name(found["policies"]),
         revisions=_by_name(found["revisions"]),
         bindings={name: binding_facts(entry) for name, entry in _by_name(found["bindings"]).items()},

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from ..base.json_fields import annotations_of, mapping, number, parse_time, text
 from ..plan.steps import NOW
-from .contents import REVISION_ANNOTATION, ObjectKey, content_hash, content_of, is_part, keys_of
+from .contents import REVISION_ANNOTATION, TenantObject, content_hash, content_of, is_part, keys_of
 from .facts import BindingFacts, MemberFacts, TenantFacts
 from .models import FleetCluster, FleetWorkload
 from .revisions import MOST, Revision, revisions_of, surplus, taken_numbers
@@ -43,7 +43,7 @@ class Situation:
     live_revision: int = 0  # of the template, 0: there is none
     generation: int = 0  # metadata.generation of the template
     binding: BindingFacts | None = None
-    beside: Mapping[ObjectKey, BindingFacts | None] = field(default_factory=dict)  # of its other objects that are not being deleted
+    beside: Mapping[TenantObject, BindingFacts | None] = field(default_factory=dict)  # of its other objects that are not being deleted
     scheduled: bool = True  # the scheduler has decided on the present placement and number of replicas
     members: Mapping[str, MemberFacts] = field(default_factory=dict)
 
@@ -70,7 +70,7 @@ class Turn:
 
 def situation_of(facts: TenantFacts, workload: FleetWorkload) -> Situation:
     """Return what the facts say about one workload."""
-    key = ObjectKey(workload.kind, workload.name)
+    key = TenantObject(workload.kind, workload.name)
     live = facts.objects.get(key)
     policy = facts.policies.get(workload.name)
     binding = facts.bindings.get(key.binding)
@@ -312,7 +312,7 @@ def _rest(workload: FleetWorkload, found: Situation, state: RolloutState, wanted
     return Turn(state=state, write=write, drop=_surplus(workload, found, state), message=_complete(workload, state))
 
 
-def lacking_in(member: str, found: Situation, keys: Iterable[ObjectKey]) -> list[ObjectKey]:
+def lacking_in(member: str, found: Situation, keys: Iterable[TenantObject]) -> list[TenantObject]:
     """Return the objects beside the workload that the member has not got, as far as reports tell.
 
     A report may be about the object before (SETTLING). A run writes these objects before the workload (writes.py).
@@ -336,10 +336,10 @@ def _changes_beside(found: Situation, state: RolloutState) -> bool:
     return any(before.content.get(part) != now.content.get(part) for part in ("service", "resources"))
 
 
-def beside_of(workload: FleetWorkload, found: Situation) -> tuple[ObjectKey, ...]:
+def beside_of(workload: FleetWorkload, found: Situation) -> tuple[TenantObject, ...]:
     """Return the objects beside the workload that its live revision consists of."""
     live = found.revisions.get(found.live_revision)
-    main = ObjectKey(workload.kind, workload.name)
+    main = TenantObject(workload.kind, workload.name)
     return tuple(key for key in keys_of(workload.name, live.content) if key != main) if live is not None else ()
 
 

@@ -17,10 +17,10 @@ from ..base.redact import one_line
 from ..findings.finding import Finding
 from ..findings.wording import finding, listed
 from ..mesh.binding.fleet_kinds import ERROR, PENDING, PROGRESSING, FleetKind
-from .contents import ObjectKey
+from .contents import TenantObject
 from .facts import BindingFacts, MemberFacts, PlacedFacts, TenantFacts
 from .models import FleetRequest, FleetWorkload, RefusedObject
-from .plan import Decision
+from .plan import WorkloadDecision
 from .refusals import refusal_of
 from .rollout import PAUSED, STALLED, Situation, Turn, beside_of, lacking_in, not_carried_out, situation_of
 from .rollout_state import COMPLETE
@@ -103,7 +103,7 @@ def refused_status(refused: RefusedObject) -> WorkloadStatus:
     return WorkloadStatus(status={"phase": ERROR, "observedGeneration": refused.generation, "conditions": conditions}, findings=(found,))
 
 
-def workload_status(request: FleetRequest, facts: TenantFacts, decision: Decision, failure: str = "") -> WorkloadStatus:
+def workload_status(request: FleetRequest, facts: TenantFacts, decision: WorkloadDecision, failure: str = "") -> WorkloadStatus:
     """Return the status of a workload as the facts show it, which were read after the last write of the run.
 
     :param decision: made from the same facts.
@@ -136,7 +136,7 @@ def _parts(
     request: FleetRequest, facts: TenantFacts, found: Situation, workload: FleetWorkload
 ) -> tuple[list[Part], tuple[Mapping[str, str], ...]]:
     names = {cluster.member: cluster.name for cluster in request.clusters.values()}
-    main = ObjectKey(workload.kind, workload.name)
+    main = TenantObject(workload.kind, workload.name)
     parts: list[Part] = []
     withheld: list[Mapping[str, str]] = []
     binding = found.binding or BindingFacts()
@@ -171,7 +171,7 @@ def _parts(
     return parts, tuple(withheld)
 
 
-def _phase(decision: Decision, found: Situation, turn: Turn | None, parts: Sequence[Part], failure: str) -> str:
+def _phase(decision: WorkloadDecision, found: Situation, turn: Turn | None, parts: Sequence[Part], failure: str) -> str:
     if turn is None:
         if not parts:
             return PENDING if decision.waits else ERROR
@@ -191,7 +191,7 @@ def _phase(decision: Decision, found: Situation, turn: Turn | None, parts: Seque
 
 
 def _conditions(
-    request: FleetRequest, decision: Decision, found: Situation, turn: Turn | None, parts: Sequence[Part], failure: str
+    request: FleetRequest, decision: WorkloadDecision, found: Situation, turn: Turn | None, parts: Sequence[Part], failure: str
 ) -> list[dict[str, Any]]:
     accepted = turn is not None
     word, sentence = (decision.reason, decision.message) if not accepted else ("Accepted", "")
@@ -231,7 +231,7 @@ def _conditions(
     ]
 
 
-def _clusters_found(decision: Decision) -> dict[str, Any]:
+def _clusters_found(decision: WorkloadDecision) -> dict[str, Any]:
     if not decision.unknown:
         return condition("ClustersFound", True, "ClustersFound")
     return condition("ClustersFound", False, "ClustersMissing", unknown_sentence(decision.unknown))
@@ -260,7 +260,7 @@ def _progress_reason(turn: Turn | None) -> str:
     return {PAUSED: "RolloutPaused", STALLED: "RolloutStalled", COMPLETE: "RolloutComplete"}.get(turn.phase, "RollingOut")
 
 
-def _unready(decision: Decision, turn: Turn | None, absent: Sequence[str]) -> str:
+def _unready(decision: WorkloadDecision, turn: Turn | None, absent: Sequence[str]) -> str:
     if turn is None:
         return decision.reason
     if turn.phase != COMPLETE:
@@ -268,7 +268,7 @@ def _unready(decision: Decision, turn: Turn | None, absent: Sequence[str]) -> st
     return "NotEverywhere" if absent else "NotScheduled"
 
 
-def _unready_message(decision: Decision, turn: Turn | None, absent: Sequence[str], present: Sequence[Part]) -> str:
+def _unready_message(decision: WorkloadDecision, turn: Turn | None, absent: Sequence[str], present: Sequence[Part]) -> str:
     if turn is None:
         return decision.message
     if turn.phase != COMPLETE:
@@ -333,7 +333,7 @@ def _named(message: str, names: Mapping[str, str]) -> str:
 
 
 def _findings(
-    decision: Decision, found: Situation, turn: Turn | None, parts: Sequence[Part], conditions: Sequence[Mapping[str, Any]]
+    decision: WorkloadDecision, found: Situation, turn: Turn | None, parts: Sequence[Part], conditions: Sequence[Mapping[str, Any]]
 ) -> list[Finding]:
     item, name = item_of(decision.workload.name), decision.workload.name
     findings = []

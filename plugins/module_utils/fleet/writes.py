@@ -16,7 +16,7 @@ from typing import Any, Final
 from ..base.json_fields import annotations_of, labels_of, mapping, text
 from ..mesh.binding.fleet_kinds import FleetKind
 from ..plan.steps import ApiWrite, Step
-from .contents import CONTENT_ANNOTATION, KINDS, WORKLOAD_KINDS, ObjectKey, is_part, objects_of, with_digest
+from .contents import CONTENT_ANNOTATION, KINDS, WORKLOAD_KINDS, TenantObject, is_part, objects_of, with_digest
 from .facts import TenantFacts
 from .models import EVERYWHERE, Fleet, FleetRequest, FleetWorkload, PlacementPolicy
 from .names import OPERATOR_ANNOTATION, karmada_namespace
@@ -116,7 +116,7 @@ class Writer:
         mine = set(self.facts.owned(workload.name).objects)
         complete = turn.phase == COMPLETE and bool(bodies)
         keys = set(bodies) | (set() if complete else mine)
-        everywhere = {ObjectKey("Service", workload.name)} & keys if is_global(workload) else set()
+        everywhere = {TenantObject("Service", workload.name)} & keys if is_global(workload) else set()
         after = {key for key in keys - everywhere if key.kind not in WORKLOAD_KINDS} if target.policy.is_chosen_by_karmada else set()
         steps += self._policy(target, before, keys - everywhere - after)
         steps += self._service_policy(target, everywhere)
@@ -158,7 +158,7 @@ class Writer:
     def _is_to_delete(self, found: Mapping[str, Any], workload: str) -> bool:
         return self.facts.owner(found) == workload and is_tenants(found, self.request) and not is_leaving(found)
 
-    def _policy(self, target: Target, before: RolloutState | None, keys: set[ObjectKey]) -> list[Step]:
+    def _policy(self, target: Target, before: RolloutState | None, keys: set[TenantObject]) -> list[Step]:
         if not keys:
             return []
         name, state = target.workload.name, target.turn.state
@@ -174,7 +174,7 @@ class Writer:
         why = f"FleetWorkload {name}: {target.turn.message}"
         return [self._apply(POLICY_WAVE, f"PropagationPolicy {self.name}/{name}", path, body, live, why, item_of(name))]
 
-    def _service_policy(self, target: Target, keys: set[ObjectKey]) -> list[Step]:
+    def _service_policy(self, target: Target, keys: set[TenantObject]) -> list[Step]:
         """Return the write of the policy that brings a global Service to every cluster of the fleet, or its deletion.
 
         Clients in a cluster reach a global service by the cluster's own Service, also where none of its backends runs. And a workload that
@@ -184,7 +184,7 @@ class Writer:
         because = "a global Service is in every cluster of the fleet"
         return self._further_policy(target, name, keys, everywhere, because, gone="its Service is not global")
 
-    def _beside_policy(self, target: Target, keys: set[ObjectKey]) -> list[Step]:
+    def _beside_policy(self, target: Target, keys: set[TenantObject]) -> list[Step]:
         """Return the write of the policy that brings what is beside a workload to where Karmada's scheduler put the workload.
 
         The scheduler chooses for each object alone: a Deployment goes where there is room for its pods, and a ConfigMap, which needs none,
@@ -198,7 +198,9 @@ class Writer:
         found = replace(target.found, clusters=homes, by_name=True)
         return self._further_policy(target, name, keys, found, because, gone="its clusters are known without the scheduler")
 
-    def _further_policy(self, target: Target, name: str, keys: set[ObjectKey], found: Candidates, because: str, *, gone: str) -> list[Step]:
+    def _further_policy(
+        self, target: Target, name: str, keys: set[TenantObject], found: Candidates, because: str, *, gone: str
+    ) -> list[Step]:
         """Return the write of a policy beside the one of the workload, or its deletion if it has nothing to bring."""
         workload, item = target.workload.name, item_of(target.workload.name)
         live, path = self.facts.policies.get(name), f"{POLICY_API}/namespaces/{self.name}/propagationpolicies/{name}"
@@ -241,7 +243,7 @@ class Writer:
         action = ApiWrite(method="delete", path=path, body={"metadata": {"uid": text(live, "metadata", "uid")}})
         return Step(wave=wave, cluster=self.karmada, verb="delete", object=shown, why=why, item=item, action=action)
 
-    def _shown(self, key: ObjectKey) -> str:
+    def _shown(self, key: TenantObject) -> str:
         return f"{key.kind} {self.name}/{key.name}"
 
 
@@ -272,7 +274,7 @@ def policies_of(workload: FleetWorkload, policy: PlacementPolicy) -> tuple[str, 
 
 
 def policy_body(
-    request: FleetRequest, target: Target, keys: Collection[ObjectKey], *, name: str, evicted: Collection[str]
+    request: FleetRequest, target: Target, keys: Collection[TenantObject], *, name: str, evicted: Collection[str]
 ) -> dict[str, Any]:
     """Return a PropagationPolicy of a workload, without the annotation of its state.
 

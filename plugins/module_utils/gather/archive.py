@@ -21,7 +21,7 @@ from .document import Document, Missing
 from .known_secrets import KnownSecrets
 from .pseudonyms import Pseudonyms
 from .redaction import Redacted, as_pretty, paths, redact, redact_lines, redact_text
-from .removal import MEANING, Removal, Rule
+from .removal import MEANING, RemovalRule, RemovedValue
 
 FOLDER: Final = "cilium-mesh-gather"
 SCHEMA: Final = 1
@@ -144,7 +144,7 @@ def _cut(content: bytes, limit: int, *, keep_end: bool) -> bytes:
 
 
 def _row(document: Document, path: str, content: bytes, redacted: Redacted, known: int, cut: int, guards: Guards) -> dict[str, Any]:
-    removed = [*redacted.removed, *([Removal(at="/", rule=Rule.KNOWN)] if known else [])]
+    removed = [*redacted.removed, *([RemovedValue(at="/", rule=RemovalRule.KNOWN)] if known else [])]
     row = {
         "path": path,
         "what": document.what,
@@ -182,7 +182,7 @@ def _manifest(files: Sequence[_File], left_out: Sequence[dict[str, Any]], headin
         },
         guards,
     )
-    rules = {rule: MEANING[Rule(rule)] for rule in used}
+    rules = {rule: MEANING[RemovalRule(rule)] for rule in used}
     return {**found, "files": [file.row for file in files], "rules": rules}
 
 

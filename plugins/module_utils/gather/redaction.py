@@ -13,7 +13,7 @@ from typing import Any, Final
 from ..base.json_reader import NotJson, load_json
 from ..base.redact import MASK, mask
 from .harmless import ANNOTATIONS, CONFIG, FLAGS, WORDS
-from .removal import Removal, Rule
+from .removal import RemovalRule, RemovedValue
 
 _SENSITIVE: Final = (
     r"pass(?:word|wd|phrase)|token|secret|credential|api[-_.]?key|private[-_.]?key|access[-_.]?key|client[-_.]?key|key[-_.]?data"
@@ -42,7 +42,7 @@ class Redacted:
     """A document without what may be a secret, and what was removed of it."""
 
     value: Any
-    removed: tuple[Removal, ...] = ()
+    removed: tuple[RemovedValue, ...] = ()
 
 
 def redact(value: Any) -> Redacted:
@@ -60,12 +60,12 @@ def redact_lines(text: str) -> Redacted:
         begins, ends = "-----BEGIN" in line, "-----END" in line
         if in_block or begins:
             in_block = not ends or (begins and line.rindex("-----BEGIN") > line.rindex("-----END"))
-            walk.removed.append(Removal(at=f"line {number}", rule=Rule.TEXT))
+            walk.removed.append(RemovedValue(at=f"line {number}", rule=RemovalRule.TEXT))
             if begins:
                 lines.append(MASK)
             continue
         if line and (value == "next" or (value and line[0].isspace())):
-            walk.removed.append(Removal(at=f"line {number}", rule=Rule.TEXT))
+            walk.removed.append(RemovedValue(at=f"line {number}", rule=RemovalRule.TEXT))
             lines.append(MASK)
             value = "next" if _OPEN_NAME.search(line) else "more"
             continue
@@ -90,28 +90,29 @@ class _Walk:
     """One walk through a document. It keeps what it removed."""
 
     def __init__(self) -> None:
-        self.removed: list[Removal] = []
+        self.removed: list[RemovedValue] = []
 
     def value(self, value: Any, key: str, at: str) -> Any:
         """Return the value of ``key`` without secrets."""
         if value is None or isinstance(value, bool) or value in ("", MASK):
             return value
         if _SENSITIVE_NAME.search(key):
-            return self._remove(at, Rule.NAME)
+            return self._remove(at, RemovalRule.NAME)
         special = self._special(value, key, at)
         if special is not None:
             return special
         if isinstance(value, Mapping):
             if value.get("kind") == "Secret":
                 value = {
-                    name: self._leaves(part, _join(at, name), Rule.OBJECT_DATA) if name in _DATA else part for name, part in value.items()
+                    name: self._leaves(part, _join(at, name), RemovalRule.OBJECT_DATA) if name in _DATA else part
+                    for name, part in value.items()
                 }
             return self._mapping(value, at, digests=key in _DIGEST_MAPPINGS)
         if isinstance(value, (list, tuple)):
             return [self.value(entry, key if key in _DIGEST_FIELDS else "", f"{at}[{number}]") for number, entry in enumerate(value)]
         if isinstance(value, str):
             return value if key in _DIGEST_FIELDS and _DIGEST.fullmatch(value) else self.text(value, at)
-        return value if isinstance(value, (int, float)) else self._remove(at, Rule.TEXT)
+        return value if isinstance(value, (int, float)) else self._remove(at, RemovalRule.TEXT)
 
     def text(self, text: str, at: str) -> str:
         """Return a text without secrets; JSON in it is a document of its own."""
@@ -124,7 +125,7 @@ class _Walk:
                 return json.dumps(self.value(found, "", at), ensure_ascii=False)
         kept = redact_text(text)
         if kept != text:
-            self._remove(at, Rule.TEXT)
+            self._remove(at, RemovalRule.TEXT)
         return kept
 
     def _special(self, value: Any, key: str, at: str) -> Any:
@@ -136,10 +137,10 @@ class _Walk:
         if not isinstance(value, Mapping):
             return None
         if key.lower().endswith("annotations"):
-            return self._listed(value, at, lambda name: name.startswith(ANNOTATIONS), Rule.ANNOTATION)
+            return self._listed(value, at, lambda name: name.startswith(ANNOTATIONS), RemovalRule.ANNOTATION)
         if key == "cilium-config":
-            return self._listed(value, at, CONFIG.__contains__, Rule.CONFIG)
-        return self._leaves(value, at, Rule.OBJECT_DATA) if key in _DATA else None
+            return self._listed(value, at, CONFIG.__contains__, RemovalRule.CONFIG)
+        return self._leaves(value, at, RemovalRule.OBJECT_DATA) if key in _DATA else None
 
     def _mapping(self, value: Mapping[Any, Any], at: str, *, digests: bool) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -149,7 +150,7 @@ class _Walk:
             found[kept] = part if keep else self.value(part, str(name), _join(at, kept))
         return found
 
-    def _listed(self, value: Mapping[Any, Any], at: str, harmless: Any, rule: Rule) -> dict[str, Any]:
+    def _listed(self, value: Mapping[Any, Any], at: str, harmless: Any, rule: RemovalRule) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for name, part in value.items():
             kept = self._name(name, at)
@@ -161,10 +162,10 @@ class _Walk:
         """Return the name of a field, which may hold a secret itself."""
         kept = redact_text(str(name))
         if kept != str(name):
-            self._remove(_join(at, kept), Rule.TEXT)
+            self._remove(_join(at, kept), RemovalRule.TEXT)
         return kept
 
-    def _leaves(self, value: Any, at: str, rule: Rule) -> Any:
+    def _leaves(self, value: Any, at: str, rule: RemovalRule) -> Any:
         """Return a value with the same fields, and no text or number in it."""
         if isinstance(value, Mapping):
             return {
@@ -177,8 +178,8 @@ class _Walk:
     def _variables(self, value: Any, at: str) -> Any:
         """Return the variables of a container: of the form ``{name, value}`` in a list, the names stay."""
         if not isinstance(value, (list, tuple)):
-            return self._leaves(value, at, Rule.ENVIRONMENT)
-        rows = [self._leaves(part, f"{at}[{number}]", Rule.ENVIRONMENT) for number, part in enumerate(value)]
+            return self._leaves(value, at, RemovalRule.ENVIRONMENT)
+        rows = [self._leaves(part, f"{at}[{number}]", RemovalRule.ENVIRONMENT) for number, part in enumerate(value)]
         return [
             {**row, "name": self.text(part["name"], f"{at}[{number}]/name")}
             if isinstance(part, Mapping) and isinstance(part.get("name"), str) and "value" in part
@@ -195,18 +196,18 @@ class _Walk:
 
     def _argument(self, value: Any, at: str) -> Any:
         if not isinstance(value, str):
-            return self._remove(at, Rule.COMMAND)
+            return self._remove(at, RemovalRule.COMMAND)
         flag, separator, rest = value.partition("=")
         if value in WORDS or (flag.startswith("--") and not separator and flag[2:] in FLAGS):
             return value
         if flag.startswith("--") and flag[2:] in FLAGS:
             return f"{flag}={self.text(rest, at)}"
-        self._remove(at, Rule.COMMAND)
+        self._remove(at, RemovalRule.COMMAND)
         shown = flag if separator and re.fullmatch(r"--[a-z][a-z0-9.-]{0,60}", flag) and redact_text(flag) == flag else ""
         return f"{shown}={MASK}" if shown else MASK
 
-    def _remove(self, at: str, rule: Rule) -> str:
-        self.removed.append(Removal(at=at or "/", rule=rule))
+    def _remove(self, at: str, rule: RemovalRule) -> str:
+        self.removed.append(RemovedValue(at=at or "/", rule=rule))
         return MASK
 
 
@@ -219,6 +220,6 @@ def as_pretty(value: Any) -> str:
     return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def paths(removed: Sequence[Removal]) -> list[dict[str, str]]:
+def paths(removed: Sequence[RemovedValue]) -> list[dict[str, str]]:
     """Return removals as rows of a manifest."""
     return [{"at": entry.at, "rule": entry.rule.value} for entry in removed]

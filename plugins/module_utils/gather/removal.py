@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Rule(StrEnum):
+class RemovalRule(StrEnum):
     """Reason for which a value was removed."""
 
     ANNOTATION = "annotation"
@@ -22,21 +22,21 @@ class Rule(StrEnum):
     TEXT = "text"
 
 
-MEANING: Final[dict[Rule, str]] = {
-    Rule.ANNOTATION: "the annotation is not one of those whose values are known to be harmless",
-    Rule.COMMAND: "the argument is not one of the flags and words of Cilium that are known to be harmless",
-    Rule.CONFIG: "the key of cilium-config is not one of those that are known to be harmless",
-    Rule.ENVIRONMENT: "every value of an environment variable is removed",
-    Rule.KNOWN: "the text is, or has a part of, a value of a Secret that this run has read",
-    Rule.NAME: "the name of the field says that it holds a password, a token, a key or credentials",
-    Rule.OBJECT_DATA: "every value in the data of a Secret or ConfigMap is removed",
-    Rule.TEXT: "a part of the text has the form of a key, a token, credentials or a long encoded value",
+MEANING: Final[dict[RemovalRule, str]] = {
+    RemovalRule.ANNOTATION: "the annotation is not one of those whose values are known to be harmless",
+    RemovalRule.COMMAND: "the argument is not one of the flags and words of Cilium that are known to be harmless",
+    RemovalRule.CONFIG: "the key of cilium-config is not one of those that are known to be harmless",
+    RemovalRule.ENVIRONMENT: "every value of an environment variable is removed",
+    RemovalRule.KNOWN: "the text is, or has a part of, a value of a Secret that this run has read",
+    RemovalRule.NAME: "the name of the field says that it holds a password, a token, a key or credentials",
+    RemovalRule.OBJECT_DATA: "every value in the data of a Secret or ConfigMap is removed",
+    RemovalRule.TEXT: "a part of the text has the form of a key, a token, credentials or a long encoded value",
 }
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
-class Removal:
+class RemovedValue:
     """One value that was removed. ``at`` is its place in the document, as a path of keys without values."""
 
     at: str
-    rule: Rule
+    rule: RemovalRule

@@ -99,7 +99,7 @@ def from_answer(server: Server, request: Request, status: int, body: Any) -> Clu
     """Return the error for an HTTP answer outside 2xx. ``body`` is the decoded Status, or anything else."""
     details = _Status(body)
     if server.discreet and not details.sent:
-        return _nothing_there(server, from_answer(replace(server, discreet=False), request, status, body))
+        return _discreet_error(server, from_answer(replace(server, discreet=False), request, status, body))
     # A proxy before the API server, such as "kubectl proxy", may speak in its own name.
     if server.nameless and (status == 401 or (status == 403 and details.is_anonymous)):
         why = f"{server.nameless}, and {server.address} serves no anonymous requests ({status})."
@@ -130,7 +130,7 @@ def from_answer(server: Server, request: Request, status: int, body: Any) -> Clu
 def no_answer(server: Server, request: Request, status: int) -> ClusterError:
     """Return the error for an HTTP answer that no API server gives to this request, whatever its status says."""
     if server.discreet:
-        return _nothing_there(server, no_answer(replace(server, discreet=False), request, status))
+        return _discreet_error(server, no_answer(replace(server, discreet=False), request, status))
     return ServerRefused(
         f"What answered at {server.address} to {request} ({status}) is not the answer of an API server.",
         remedy=_ADDRESS,
@@ -147,7 +147,7 @@ def transport_errors(server: Server, *, connect: float, read: float) -> LibraryE
 def from_transport(server: Server, error: BaseException, *, connect: float, read: float) -> ClusterError:
     """Return the error for a request that got no answer. ``connect`` and ``read`` are the timeouts in force, in seconds."""
     if server.discreet:
-        return _nothing_there(server, from_transport(replace(server, discreet=False), error, connect=connect, read=read))
+        return _discreet_error(server, from_transport(replace(server, discreet=False), error, connect=connect, read=read))
     where = f"The API server at {server.address}" + (" or the proxy before it" if server.proxied else "")
     causes = list(_causes(error))
     for cause in causes:
@@ -172,7 +172,7 @@ def from_transport(server: Server, error: BaseException, *, connect: float, read
     return Unreachable(f"{where} {sentence}.", remedy=remedy, cluster=server.cluster)
 
 
-def _nothing_there(server: Server, withheld: ClusterError) -> Unreachable:
+def _discreet_error(server: Server, withheld: ClusterError) -> Unreachable:
     """Return the one error for whatever was met, with what would be ``withheld`` otherwise as detail."""
     return Unreachable(
         "The API server cannot be reached.",

@@ -64,9 +64,9 @@ class ExecPlugin:
         """
         command = [self.plugin["command"], *self.plugin.get("args", ())]
         own = {variable["name"]: variable.get("value", "") for variable in self.plugin.get("env", ())}
-        told = self.told()
+        exec_info = self.exec_info()
         try:
-            environment = {**os.environ, **own, VARIABLE: json.dumps(told)}
+            environment = {**os.environ, **own, VARIABLE: json.dumps(exec_info)}
             done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS, check=False)
         except PermissionError:
             raise self._failed("is a file that this user may not run", "Make it executable for the user who runs this.") from None
@@ -82,7 +82,7 @@ class ExecPlugin:
             raise self._failed(f"ended with exit status {done.returncode}")
         return self.read(done.stdout)
 
-    def told(self) -> dict[str, Any]:
+    def exec_info(self) -> dict[str, Any]:
         """Return what the plugin finds in its environment, an ExecCredential.
 
         :raises PluginFailed: when the file of the cluster's authority cannot be read.

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..base.redact import one_line
 from .fields import FIELDS, FILES, Entry, WrongValue, text
-from .invalid import KubeconfigInvalid, Subject
+from .invalid import KubeconfigInvalid, RefusedSubject
 
 Entries = Mapping[str, Entry]
 _LISTS: Final = {"cluster": "clusters", "user": "users", "context": "contexts"}
@@ -46,7 +46,7 @@ def parse_kubeconfig(document: Any, folder: str | None) -> Kubeconfig:
             raise KubeconfigInvalid(f"is none of v1: its {key} is not {wanted}")
     found = {kind: _entries(kind, document.get(name), folder) for kind, name in _LISTS.items()}
     current = document.get("current-context")
-    name = "" if current is None else _text(Subject("its current-context", "its current-context"), current)
+    name = "" if current is None else _text(RefusedSubject("its current-context", "its current-context"), current)
     return Kubeconfig(found["cluster"], found["user"], found["context"], name)
 
 
@@ -67,9 +67,9 @@ def _with_others(first: Entries, second: Entries) -> Entries:
     return {**first, **{name: entry for name, entry in second.items() if name not in first}}
 
 
-def entry_subject(kind: str, name: str) -> Subject:
+def entry_subject(kind: str, name: str) -> RefusedSubject:
     """Return the words for an entry: cluster, user or context."""
-    return Subject(f'{kind} "{one_line(name, 80)}"', f"a {kind}")
+    return RefusedSubject(f'{kind} "{one_line(name, 80)}"', f"a {kind}")
 
 
 def _entries(kind: str, listed: Any, folder: str | None) -> Entries:
@@ -81,9 +81,9 @@ def _entries(kind: str, listed: Any, folder: str | None) -> Entries:
     for number, entry in enumerate(listed, start=1):
         where = f"entry {number} of its {_LISTS[kind]}"
         if not isinstance(entry, Mapping):
-            raise KubeconfigInvalid("is no mapping", subject=Subject(where, where))
+            raise KubeconfigInvalid("is no mapping", subject=RefusedSubject(where, where))
         given = entry.get("name")
-        name = "" if given is None else _text(Subject(f"the name of {where}", f"the name of {where}"), given)
+        name = "" if given is None else _text(RefusedSubject(f"the name of {where}", f"the name of {where}"), given)
         subject = entry_subject(kind, name)
         if name in found:
             raise KubeconfigInvalid(f"stands twice in its {_LISTS[kind]}", subject=subject)
@@ -96,7 +96,7 @@ def _entries(kind: str, listed: Any, folder: str | None) -> Entries:
     return found
 
 
-def _with_absolute_paths(subject: Subject, kind: str, fields: Entry, folder: str | None) -> Entry:
+def _with_absolute_paths(subject: RefusedSubject, kind: str, fields: Entry, folder: str | None) -> Entry:
     """Return an entry whose paths are absolute. The command of an exec plugin is a path where it has a slash; else PATH has it."""
     named = {key: fields[key] for key in FILES[kind] if key in fields}
     plugin = fields.get("exec", {})
@@ -110,13 +110,13 @@ def _with_absolute_paths(subject: Subject, kind: str, fields: Entry, folder: str
     return {**fields, **placed, **({"exec": {**plugin, "command": command}} if command else {})}
 
 
-def _text(subject: Subject, value: Any) -> str:
+def _text(subject: RefusedSubject, value: Any) -> str:
     try:
         return text(value)
     except WrongValue as wrong:
         raise _wrong(subject, wrong) from None
 
 
-def _wrong(subject: Subject, wrong: WrongValue) -> KubeconfigInvalid:
+def _wrong(subject: RefusedSubject, wrong: WrongValue) -> KubeconfigInvalid:
     place = wrong.place.lstrip(".")
     return KubeconfigInvalid(wrong.why if not place else f"has a wrong value: {place} {wrong.why}", subject=subject)

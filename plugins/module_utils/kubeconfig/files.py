@@ -13,7 +13,7 @@ from ..base.optional_imports import optional
 from ..base.redact import one_line
 from ..base.yaml_reader import loader
 from .document import Kubeconfig, merge_kubeconfigs, parse_kubeconfig
-from .invalid import KubeconfigInvalid, KubeconfigUnreadable, Subject
+from .invalid import KubeconfigInvalid, KubeconfigUnreadable, RefusedSubject
 
 if TYPE_CHECKING:
     import yaml
@@ -56,8 +56,8 @@ def is_vaulted(path: str) -> bool:
         return False
 
 
-def _file(path: str) -> Subject:
-    return Subject(f"Kubeconfig {one_line(path, 200)}", "The kubeconfig")
+def _file(path: str) -> RefusedSubject:
+    return RefusedSubject(f"Kubeconfig {one_line(path, 200)}", "The kubeconfig")
 
 
 def _read(path: str) -> Kubeconfig | None:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Subject:
+class RefusedSubject:
     """What a refusal is about: the words for it with its name, for the owner of the file, and without any text of the file."""
 
     named: str
     plain: str
 
 
-IT = Subject("it", "it")
+IT = RefusedSubject("it", "it")
 """The kubeconfig as a whole."""
 
 
@@ -27,7 +27,7 @@ class KubeconfigInvalid(ValueError):
     :param remedy: one sentence that says what to do; "" where the message says it.
     """
 
-    def __init__(self, what: str, *, subject: Subject = IT, remedy: str = "") -> None:
+    def __init__(self, what: str, *, subject: RefusedSubject = IT, remedy: str = "") -> None:
         self.what, self.subject, self.remedy = what, subject, remedy
         super().__init__(self.message)
 

@@ -21,7 +21,7 @@ from ..base.yaml_reader import NotYaml, load_yaml
 from .chosen import choose
 from .document import Kubeconfig, entry_subject, parse_kubeconfig
 from .fields import FILES
-from .invalid import KubeconfigInvalid, Subject
+from .invalid import KubeconfigInvalid, RefusedSubject
 from .whole import kubeconfig_of
 
 ARGO_LABEL: Final = "argocd.argoproj.io/secret-type"
@@ -150,7 +150,7 @@ def _refuse_what_acts_here(kubeconfig: Kubeconfig, *, programs: bool) -> None:
 
 
 def _decoded(data: Mapping[str, Any], key: str) -> bytes:
-    subject = Subject("it", "it")
+    subject = RefusedSubject("it", "it")
     if not data.get(key):
         raise KubeconfigInvalid(f"has no key {one_line(key, 80)}", subject=subject)
     try:

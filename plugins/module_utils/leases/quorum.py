@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protocol that records claims so that two controllers never hold the same id: compare-and-swap on a majority of the voters' copies.
 
-The protocol yields its reads and writes (``Read``, ``Write``) and receives their results; ``record`` carries them out. So it can be tested
+It yields its reads and writes (``CopyRead``, ``Write``) and receives their results; ``record`` carries them out. It can be tested
 with every order in which two controllers may meet. docs/decisions/0013 says why it is right.
 """
 
@@ -33,7 +33,7 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class Read:
+class CopyRead:
     """Request for the ``Copy`` of a member. The answer is None if it does not answer, or keeps none that may be written."""
 
     host: str
@@ -63,12 +63,12 @@ class NotRecorded:
     why: str
 
 
-Request: TypeAlias = Read | Write
+Request: TypeAlias = CopyRead | Write
 Answer: TypeAlias = Copy | bool | None
 Recording: TypeAlias = Generator[Request, Answer, Recorded | NotRecorded]
 
 
-class Store(Protocol):
+class CopyStore(Protocol):
     """Store of the members' copies. Both methods may raise ClusterError, which counts as no answer."""
 
     def read(self, host: str) -> Copy | None:
@@ -111,7 +111,7 @@ def recording(
     for _turn in range(attempts):
         copies: dict[str, Copy] = {}
         for host in sorted(members):
-            answer = yield Read(host)
+            answer = yield CopyRead(host)
             if isinstance(answer, Copy):
                 copies[host] = answer
         read = {host: copy.registry for host, copy in copies.items()}
@@ -173,7 +173,7 @@ def _write_others(texts: Mapping[str, str], others: Collection[str], copies: Map
             yield Write(host, texts[host], copies[host].version)
 
 
-def record(store: Store, protocol: Recording, *, pause: Callable[[], None]) -> Recorded | NotRecorded:
+def record(store: CopyStore, protocol: Recording, *, pause: Callable[[], None]) -> Recorded | NotRecorded:
     """Carry out the requests of the protocol and return its result.
 
     :param pause: called after a lost write, before everything is read again.
@@ -190,9 +190,9 @@ def record(store: Store, protocol: Recording, *, pause: Callable[[], None]) -> R
         return result
 
 
-def _answer(store: Store, request: Request) -> Answer:
+def _answer(store: CopyStore, request: Request) -> Answer:
     try:
-        if isinstance(request, Read):
+        if isinstance(request, CopyRead):
             return store.read(request.host)
         return store.write(request.host, request.text, request.version)
     except ClusterError:

@@ -28,7 +28,7 @@ SHOWN: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
-class Writer:
+class LastWriter:
     """Last write of another writer to an object."""
 
     time: str  # RFC 3339
@@ -49,7 +49,7 @@ class Drift:
     since: str  # this binding's own last write there, RFC 3339; "" unknown
     gone: tuple[str, ...] = ()  # keys, or users
     changed: tuple[str, ...] = ()  # keys that hold another writer's value now
-    writers: tuple[Writer, ...] = ()  # writers that may have done it, newest first
+    writers: tuple[LastWriter, ...] = ()  # writers that may have done it, newest first
     peers: tuple[str, ...] = field(default=())  # inventory names of the peers whose links are affected
 
     @property
@@ -163,13 +163,13 @@ def _own_time(cluster: ClusterFacts, title: str, manager: str) -> str:
 
 def _writers(
     cluster: ClusterFacts, title: str, facts: PeerSecretFacts | RemoteUsersFacts, since: str, holders: set[str]
-) -> tuple[Writer, ...]:
+) -> tuple[LastWriter, ...]:
     """Return the writers of the object since then, or the owners of changed keys; where a tool renders the object, its other writes too."""
     tools = marked_by(facts.labels, facts.annotations)
     helm = {owner.manager for owner in owners(entries_of(cluster.writers.get(title, ())), annotation(HELM_NAME))} if tools else set()
     trail = helm | {manager for tool in tools for manager in tool.managers}
     found = {
-        Writer(time=w.time, manager=w.manager, operation=w.operation, object=where, helm=w.manager in helm)
+        LastWriter(time=w.time, manager=w.manager, operation=w.operation, object=where, helm=w.manager in helm)
         for where, entries in cluster.writers.items()
         for w in entries
         if not w.manager.startswith(f"{MANAGER_DOMAIN}/")

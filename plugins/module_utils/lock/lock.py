@@ -82,13 +82,13 @@ class Lock(Protocol):
 class MeshLock:
     """``Lock`` over the members' API servers.
 
-    :param say: shows one sentence to the user.
+    :param show: shows one sentence to the user.
     """
 
-    def __init__(self, terms: Terms, *, clocks: Clocks, say: Callable[[str], None], renews: bool = True) -> None:
+    def __init__(self, terms: Terms, *, clocks: Clocks, show: Callable[[str], None], renews: bool = True) -> None:
         self.terms = terms
         self.holder = holder_name(terms.action, terms.holder)
-        self._clocks, self._say, self._renews = clocks, say, renews
+        self._clocks, self._show, self._renews = clocks, show, renews
         self._held: dict[str, MemberLock] = {}
         self._errors: dict[str, ClusterError] = {}  # members that could not be locked
         self._doubtful: dict[str, MemberLock] = {}  # of these, locks that may have been taken: their answer was lost
@@ -272,7 +272,7 @@ class MeshLock:
             if now >= deadline:
                 raise self._refused(host, state)
             if not said:
-                self._say(f"waiting for another run: {state.holder}, in {host}; {deadline - now:.0f} s at most")
+                self._show(f"waiting for another run: {state.holder}, in {host}; {deadline - now:.0f} s at most")
                 said = True
             self._clocks.sleep(min(POLL, deadline - now))
             found = self._current(host)

@@ -30,19 +30,19 @@ class Found(NamedTuple):
     said: tuple[str, ...]  # by the conditions of a namespace that is being deleted: what of it is left
 
 
-def found_at(path: str, name: str, there: Mapping[str, Any]) -> Found:
+def found_at(path: str, name: str, observed: Mapping[str, Any]) -> Found:
     """Return what an object says of its end.
 
     :param name: for people.
     """
     # Kubernetes: pkg/controller/namespace/deletion/status_condition_utils.go
-    rows = [row for row in items(there, "status", "conditions") if text(row, "type").startswith("Namespace")]
+    rows = [row for row in items(observed, "status", "conditions") if text(row, "type").startswith("Namespace")]
     return Found(
         path=path,
         name=name,
-        uid=text(there, "metadata", "uid"),
-        going=bool(text(there, "metadata", "deletionTimestamp")),
-        finalizers=texts(there, "metadata", "finalizers"),
+        uid=text(observed, "metadata", "uid"),
+        going=bool(text(observed, "metadata", "deletionTimestamp")),
+        finalizers=texts(observed, "metadata", "finalizers"),
         said=tuple(said for row in rows if text(row, "status") == "True" and (said := text(row, "message"))),
     )
 

@@ -48,7 +48,7 @@ UNREACHABLE = "ClusterUnreachable"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class MemberDecision:
     """What becomes of one member. ``refused``: CamelCase reason, "" if it is not refused; then it has no steps.
 
     ``waits``: whether it leaves without its cluster only later, as that does not answer. ``left``: what is to go with its membership, and
@@ -79,23 +79,23 @@ def provisioned(request: MemberRequest, facts: Facts, member: Member) -> Provisi
     return provisioning_of(found_plane(facts.planes, member)) if request.management else NOT_ASKED
 
 
-def decide_join(request: MemberRequest, facts: Facts, member: Member, rules: Rules, now: datetime) -> Decision:
+def decide_join(request: MemberRequest, facts: Facts, member: Member, rules: Rules, now: datetime) -> MemberDecision:
     """Decide on a cluster that is to be a member."""
     plane = found_plane(facts.planes, member) if request.management else None
     taken = plane_problem(plane, member, request)
     if taken is not None:
-        return Decision(member=member, findings=(taken,), refused=REASONS[taken.code], provisioning=Provisioning(False, "NameTaken"))
+        return MemberDecision(member=member, findings=(taken,), refused=REASONS[taken.code], provisioning=Provisioning(False, "NameTaken"))
     differs = plane_differs(plane, member, request)
     decision = _decide_join(request, facts, member, rules, now)
     return replace(decision, findings=(*decision.findings, differs)) if differs is not None else decision
 
 
-def _decide_join(request: MemberRequest, facts: Facts, member: Member, rules: Rules, now: datetime) -> Decision:
+def _decide_join(request: MemberRequest, facts: Facts, member: Member, rules: Rules, now: datetime) -> MemberDecision:
     made = make_steps(found_plane(facts.planes, member), member, request) if request.management else []
     provisioning = provisioned(request, facts, member)
     if not provisioning.ready:
         waiting = provisioning_finding(request, member, provisioning)
-        return Decision(member=member, steps=tuple(made), findings=(waiting,), provisioning=provisioning)
+        return MemberDecision(member=member, steps=tuple(made), findings=(waiting,), provisioning=provisioning)
     side = facts.sides.get(member.name)
     if side is None:
         return _silent(member, facts.silent.get(member.name), provisioning)
@@ -103,18 +103,18 @@ def _decide_join(request: MemberRequest, facts: Facts, member: Member, rules: Ru
     findings = join_findings(request, member, side, facts.karmada)
     stopped = refusals(findings)
     if stopped:
-        return Decision(member=member, findings=tuple(findings), refused=REASONS[stopped[0].code], provisioning=provisioning)
+        return MemberDecision(member=member, findings=tuple(findings), refused=REASONS[stopped[0].code], provisioning=provisioning)
     if found is not None:
         findings += token_findings(request, member, found, rules.tokens, now)
     steps = (*made, *join_steps(request, member, side, facts.karmada, rules.tokens, now))
-    return Decision(member=member, steps=steps, findings=tuple(findings), provisioning=provisioning)
+    return MemberDecision(member=member, steps=steps, findings=tuple(findings), provisioning=provisioning)
 
 
-def _silent(member: Member, error: ClusterError | None, provisioning: Provisioning) -> Decision:
+def _silent(member: Member, error: ClusterError | None, provisioning: Provisioning) -> MemberDecision:
     if error is None:
-        return Decision(member=member, provisioning=provisioning)
+        return MemberDecision(member=member, provisioning=provisioning)
     said = failure_finding(error.code, message=error.message, remedy=error.remedy, cluster=member.host)
-    return Decision(
+    return MemberDecision(
         member=member,
         findings=(replace(said, item=member.item),),
         refused=REASONS.get(error.code, UNREACHABLE),
@@ -122,7 +122,7 @@ def _silent(member: Member, error: ClusterError | None, provisioning: Provisioni
     )
 
 
-def decide_leave(request: MemberRequest, facts: Facts, member: Member, rules: Rules, now: datetime) -> Decision:
+def decide_leave(request: MemberRequest, facts: Facts, member: Member, rules: Rules, now: datetime) -> MemberDecision:
     """Decide on a cluster that is to leave."""
     found = facts.karmada.clusters.get(member.member)
     plane = found_plane(facts.planes, member) if request.management else None
@@ -137,7 +137,7 @@ def decide_leave(request: MemberRequest, facts: Facts, member: Member, rules: Ru
     problems = (foreign_cluster(request, member, found), placed, None if abandoned else other)
     stopped = [problem for problem in problems if problem is not None]
     if stopped:
-        return Decision(member=member, findings=tuple(stopped), refused=REASONS[stopped[0].code])
+        return MemberDecision(member=member, findings=tuple(stopped), refused=REASONS[stopped[0].code])
     patience = Patience(rules.deadline, abandoned)
     steps = leave_steps(request, member, side, facts.karmada, patience, now)
     findings: list[Finding] = []
@@ -152,7 +152,7 @@ def decide_leave(request: MemberRequest, facts: Facts, member: Member, rules: Ru
     objects = leaving_objects(member, side, stone) if side is not None else []
     if not waits and not is_held(objects):
         steps += remove_steps(plane, member, request)
-    return Decision(
+    return MemberDecision(
         member=member,
         steps=tuple(steps),
         findings=tuple(findings),
@@ -162,7 +162,7 @@ def decide_leave(request: MemberRequest, facts: Facts, member: Member, rules: Ru
     )
 
 
-def plan_of(decisions: Collection[Decision], facts: Facts) -> Plan:
+def plan_of(decisions: Collection[MemberDecision], facts: Facts) -> Plan:
     """Return the plan of all decisions. Its problems are none: a refused member keeps no other one from being written."""
     steps = sorted((step for decision in decisions for step in decision.steps), key=lambda step: step.wave)
     members = [decision.member for decision in decisions]

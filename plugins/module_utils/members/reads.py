@@ -204,9 +204,9 @@ def _impersonation(member: Member, found: Mapping[str, Any]) -> Iterator[Found]:
     """
     for plural in _BROUGHT:
         name = f"{plural} {IMPERSONATOR}"
-        there = found.get(name)
-        if there is not None and annotations_of(there).get(WORK_NAMESPACE) == f"karmada-es-{member.member}":
-            yield found_at(f"{RBAC}/{plural}/{IMPERSONATOR}", name, there)
+        existing = found.get(name)
+        if existing is not None and annotations_of(existing).get(WORK_NAMESPACE) == f"karmada-es-{member.member}":
+            yield found_at(f"{RBAC}/{plural}/{IMPERSONATOR}", name, existing)
 
 
 def awaited_reads(member: Member, awaited: Iterable[Found]) -> dict[str, Read]:

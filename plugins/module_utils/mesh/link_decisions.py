@@ -59,9 +59,7 @@ class LinkDecisions:
     facts: Mapping[str, ClusterFacts]  # those of clusters outside the mesh count for themselves alone
     policy: LinkPolicy
     now: datetime  # aware, UTC
-    members: Mapping[
-        str, ClusterFacts
-    ]  # those whose cluster name can be a key: of a Secret, and so a file and a host name in others
+    members: Mapping[str, ClusterFacts]  # those whose cluster name can be a key: of a Secret, and so a file and a host name in others
     endpoints: Endpoints
     refused: Mapping[str, tuple[RefusedValue, ...]]  # names and addresses that a cluster reports and that no other cluster dials
     dialled: Mapping[str, Endpoints]  # local -> peer -> the endpoint as local dials it

@@ -16,7 +16,7 @@ from typing import Any, Final
 from ..apply.diff import diff_plan
 from ..base.errors import ClusterError, WriteConflict
 from ..ca.guards import MARKS_CODE, roll_blockers, unanswered_findings, unproven_stage_findings
-from ..ca.roll import Request, RollPlan, plan_roll
+from ..ca.roll import RollPlan, RollRequest, plan_roll
 from ..ca.roll_inputs import RollInputs, StageWait
 from ..ca.roll_observation import observe_roll_inputs
 from ..findings.finding import Finding
@@ -35,7 +35,7 @@ from .shown import FindingsMade, PlanMade, Sentence, StageReached
 from .trust import measure_trust, without_own_codes
 from .trust_ports import REAL_TRUST_PORTS, TrustPorts
 
-RequestOf = Callable[[Mapping[str, ClusterFacts]], Request]
+RequestOf = Callable[[Mapping[str, ClusterFacts]], RollRequest]
 
 WHAT: Final = {
     RollStage.PREPARE: "the next CA is stored beside the present one",
@@ -63,7 +63,7 @@ def roll_ca(run: Run, options: ConnectOptions, request: RequestOf, reach: TrustP
 
 def _roll(run: Run, reach: TrustPorts, options: ConnectOptions, request: RequestOf) -> Outcome:
     with Recorder(Outcome(clusters=run.mesh.clusters)) as recorder:
-        roll = Roll(run, options, request, recorder, reach)
+        roll = RollRun(run, options, request, recorder, reach)
         timer = Timer(run.ports.clock)
         try:
             while roll.turn(timer):
@@ -122,7 +122,7 @@ class Timer:
 
 
 @dataclass
-class Roll:
+class RollRun:
     """A CA roll, turn by turn. Findings and errors go to the recorder; the other fields are the state between two turns."""
 
     run: Run

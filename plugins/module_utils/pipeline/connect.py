@@ -58,7 +58,7 @@ PLAN_CHANGED: Final = "CM-PLAN-01"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class ConnectDecision:
     """Findings about a run, and its plan; ``plan`` is None while a finding blocks it."""
 
     findings: tuple[Finding, ...]
@@ -104,7 +104,7 @@ def _connect(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, 
     return after_stage(recorder.outcome, lambda: _connect(run, options, leaving, None), ADOPTED_ALONE) if goes_on else recorder.outcome
 
 
-def unmet_links(run: Run, options: ConnectOptions, decision: Decision, observation: Observation) -> str:
+def unmet_links(run: Run, options: ConnectOptions, decision: ConnectDecision, observation: Observation) -> str:
     """Return the sentence about members that are left as they are or did not answer; "" without such members."""
     # A dead member is taken out by name, so that nothing is expected of it.
     silent = [host for host in observation.failures if host not in options.clusters]
@@ -116,7 +116,7 @@ def measure_links(
     options: ConnectOptions,
     leaving: frozenset[str] | None,
     observation: Observation,
-    decision: Decision,
+    decision: ConnectDecision,
     failed: Mapping[str, ObserveFailure],
     recorder: Recorder,
 ) -> None:
@@ -170,7 +170,7 @@ def plan_only(run: Run, options: ConnectOptions, disconnect_option: str) -> Outc
     return replace(recorder.outcome, changed=False)
 
 
-def exclusion(decision: Decision) -> str:
+def exclusion(decision: ConnectDecision) -> str:
     """Return the sentence with which a run ends that left members as they are because they cannot take part; "" without such members."""
     if not decision.excluded:
         return ""
@@ -178,7 +178,7 @@ def exclusion(decision: Decision) -> str:
     return f"{blocking}: {listed(decision.excluded)} cannot take part, and the links there stay as they are; the others are linked."
 
 
-def decide(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, observation: Observation) -> Decision:
+def decide(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, observation: Observation) -> ConnectDecision:
     """Run the checks on an observation and plan from it. Nothing is written or shown.
 
     This is the first half of a run and the whole of a dry run.
@@ -206,7 +206,7 @@ def decide(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, ob
             findings, plan = ordered((*findings, *plan.problems)), None
     effective = options_for(run.mesh, options, run.now) if options.purpose == "connect" else options
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(effective).items()}
-    return Decision(findings=findings, plan=plan and replace(plan, options=options_data(chosen)), excluded=excluded, adopts=adopts)
+    return ConnectDecision(findings=findings, plan=plan and replace(plan, options=options_data(chosen)), excluded=excluded, adopts=adopts)
 
 
 def _adoption(run: Run, observation: Observation) -> Plan | None:
@@ -235,7 +235,7 @@ def carry_out(run: Run, options: Options, plan: Plan, observation: Observation, 
     return {f.cluster: ObserveFailure(host=f.cluster, code=f.code, message=f"a write failed: {f.summary}", writing=True) for f in failed}
 
 
-def _announce_decision(run: Run, decision: Decision, observation: Observation, recorder: Recorder) -> Plan | None:
+def _announce_decision(run: Run, decision: ConnectDecision, observation: Observation, recorder: Recorder) -> Plan | None:
     """Show the findings and the plan, and return the plan.
 
     Returns None when a finding blocks; ``recorder`` then has the error.
@@ -246,7 +246,7 @@ def _announce_decision(run: Run, decision: Decision, observation: Observation, r
     return decision.plan
 
 
-def show_decision(run: Run, decision: Decision, recorder: Recorder) -> None:
+def show_decision(run: Run, decision: ConnectDecision, recorder: Recorder) -> None:
     """Show and record the findings of a decision, and the error if one blocks."""
     run.ports.show(FindingsMade(decision.findings))
     error = refusal_sentence(decision.findings, NOTHING_WRITTEN) if decision.plan is None else ""
@@ -274,7 +274,7 @@ def _wait(
     run: Run,
     options: ConnectOptions,
     observation: Observation,
-    decision: Decision,
+    decision: ConnectDecision,
     failed: Mapping[str, ObserveFailure],
     recorder: Recorder,
 ) -> None:

@@ -21,7 +21,7 @@ from ..reconcile.parse import desired_of
 from ..reconcile.status import Course, item_rows, requeue_seconds
 from ..status.links import earlier_binding
 from ..status.node_paths import node_findings
-from .connect import Decision, decide
+from .connect import ConnectDecision, decide
 from .items import decide_items, observe_scenes
 from .options import ConnectOptions, ItemsOptions
 from .outcome import REQUEUE_SECONDS
@@ -77,7 +77,7 @@ def dry_run(raw: Mapping[str, Any], who: Participants, previous: Mapping[str, An
 
 
 def _plan_and_measure(
-    run: Run, links: ConnectOptions, decision: Decision, desired: Desired, observation: Observation, previous: Mapping[str, Any]
+    run: Run, links: ConnectOptions, decision: ConnectDecision, desired: Desired, observation: Observation, previous: Mapping[str, Any]
 ) -> DryRun:
     items = ItemsOptions(parallel=AT_ONCE, previous_status=previous)
     status = measure(

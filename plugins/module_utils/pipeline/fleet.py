@@ -22,7 +22,7 @@ from ..fleet.facts import TenantFacts
 from ..fleet.group_status import fleet_statuses, policy_statuses
 from ..fleet.models import FleetRequest
 from ..fleet.names import karmada_namespace
-from ..fleet.plan import Decision, FleetPlan, plan_fleet
+from ..fleet.plan import FleetPlan, WorkloadDecision, plan_fleet
 from ..fleet.reads import REQUESTS_AT_ONCE, tenant_facts, tenant_reads
 from ..fleet.revisions import revision_name
 from ..fleet.rollout import PAUSED, STALLED, not_carried_out, situation_of
@@ -217,7 +217,7 @@ def _is_waiting(request: FleetRequest, made: Round, idle: float, stalled: Collec
     return request.workloads is not None and not request.keep_others and bool(tenants_own(request, made.facts))
 
 
-def _is_pending(decision: Decision) -> bool:
+def _is_pending(decision: WorkloadDecision) -> bool:
     """Return whether an eviction, or a return, that is asked for waits until the rules permit it."""
     asked, last = decision.workload.operation, decision.target.turn.state.operation if decision.target is not None else NO_OPERATION
     return asked is not None and asked.id == last.id and last.result == "Accepted" and not last.is_rolled_out

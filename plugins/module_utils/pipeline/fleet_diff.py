@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..apply.diff import merge_patched, part_of, readable_object
 from ..base.optional_imports import optional
-from ..fleet.contents import ObjectKey
+from ..fleet.contents import TenantObject
 from ..fleet.facts import TenantFacts
 from ..plan.steps import ApiWrite, Plan
 
@@ -50,7 +50,7 @@ def _live(facts: TenantFacts, shown: str) -> Mapping[str, Any] | None:
     if kind in others:
         return others[kind].get(name)
     alone = {"Namespace": facts.namespace, "ClusterPropagationPolicy": facts.namespace_policy}
-    return alone[kind] if kind in alone else facts.objects.get(ObjectKey(kind, name))
+    return alone[kind] if kind in alone else facts.objects.get(TenantObject(kind, name))
 
 
 def as_text(value: Any) -> str:

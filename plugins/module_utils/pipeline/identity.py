@@ -130,7 +130,7 @@ def judge_identities(
     members = mesh.members_in(facts)
     registry = mesh_registry(mesh, members)
     doubts = doubted(registry, readable_copies(mesh, members).values(), len(mesh.clusters))
-    assignment = Assignment(run=run, observation=observation, requests=requests, options=options)
+    assignment = IdentityAssignment(run=run, observation=observation, requests=requests, options=options)
     decisions = assignment.decide(registry.with_leases(doubts))
     findings = _findings(run, observation, decisions, assigns)
     blocked = any(finding.blocks for finding in findings)
@@ -155,7 +155,7 @@ def assign(
     recorder: Recorder,
 ) -> None:
     """Assign names and ids as decided, prove them, and record and show how far that came."""
-    assignment = Assignment(run=run, observation=observation, requests=requests, options=options)
+    assignment = IdentityAssignment(run=run, observation=observation, requests=requests, options=options)
     # If a defect of the collection ends the run here, writes may have been made: reporting a change too many is the safe side.
     recorder.note(changed=True)
     done = assignment.carry_out(made.registry, made.decisions)
@@ -171,7 +171,7 @@ def assign(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Assignment:
+class IdentityAssignment:
     """Inputs of one assignment, and its steps as methods."""
 
     run: Run

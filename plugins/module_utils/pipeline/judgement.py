@@ -138,7 +138,7 @@ def judge_and_plan(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class RunJudgement:
     """Findings, the plan unless one blocks it, and the members that the plan leaves as they are because they cannot take part."""
 
     findings: tuple[Finding, ...]
@@ -146,7 +146,7 @@ class Judgement:
     excluded: tuple[str, ...] = ()
 
 
-def judge_without_offenders(context: CheckContext, chosen: ConnectOptions) -> Judgement:
+def judge_without_offenders(context: CheckContext, chosen: ConnectOptions) -> RunJudgement:
     """Judge and plan; if only findings about members alone block, plan the links among the others, as if these members did not answer.
 
     What was written for an excluded member stays as it is, nothing is written in it, and its findings still block: it is not as asked.
@@ -155,9 +155,9 @@ def judge_without_offenders(context: CheckContext, chosen: ConnectOptions) -> Ju
     excluded = offenders(context, findings) if plan is None else frozenset()
     facts = {host: cluster for host, cluster in context.facts.items() if host not in excluded}
     if not excluded or not context.mesh.among(facts).links:
-        return Judgement(findings=findings, plan=plan)
+        return RunJudgement(findings=findings, plan=plan)
     others, plan = judge_and_plan(replace(context, decisions=context.decisions.with_facts(facts), excluded=excluded), chosen)
     if plan is None:
-        return Judgement(findings=findings, plan=None)
+        return RunJudgement(findings=findings, plan=None)
     about = (f for f in findings if f not in others and not excluded.isdisjoint((f.cluster, f.peer, *f.others)))
-    return Judgement(findings=ordered((*about, *others)), plan=plan, excluded=tuple(h for h in context.mesh.clusters if h in excluded))
+    return RunJudgement(findings=ordered((*about, *others)), plan=plan, excluded=tuple(h for h in context.mesh.clusters if h in excluded))

@@ -21,7 +21,7 @@ from ..base.tables import count
 from ..findings.finding import Finding, ordered
 from ..findings.wording import listed
 from ..kubeconfig.access import ClusterAccess
-from ..members.decide import Decision, Rules, decide_join, decide_leave, plan_of, provisioned
+from ..members.decide import MemberDecision, Rules, decide_join, decide_leave, plan_of, provisioned
 from ..members.facts import ClusterSide, Facts, KarmadaFacts, PreservedWork
 from ..members.fill import filled, tokens_of
 from ..members.join import ACCOUNT_UIDS, CLUSTER_UID, TOKENS_END, WAVE_CLUSTER, WAVE_TOKENS
@@ -61,7 +61,7 @@ from .ports import Ports
 from .progress import writing
 from .shown import FindingsMade, PlanMade, Sentence
 
-PAUSE: Final = 0.5  # seconds between two looks at what is awaited
+PAUSE: Final = 0.5  # seconds between two reads of what is awaited
 
 
 @dataclass(kw_only=True)
@@ -142,12 +142,12 @@ def _read(run: MembersRun, accesses: Mapping[str, ClusterAccess], only: Iterable
     sides = dict(before.sides) if before is not None else {}
     silent = dict(before.silent) if before is not None else {}
     with ThreadPoolExecutor(max(1, min(run.options.parallel, len(wanted)))) as pool:
-        looks = {member.name: pool.submit(_look, run, accesses[member.host], member, facts) for member in wanted}
-    for name, look in looks.items():
+        observations = {member.name: pool.submit(_observe_side, run, accesses[member.host], member, facts) for member in wanted}
+    for name, observation in observations.items():
         sides.pop(name, None)
         silent.pop(name, None)
         try:
-            sides[name] = look.result()
+            sides[name] = observation.result()
         except ClusterError as error:
             silent[name] = error
     return replace(facts, sides=sides, silent=silent)
@@ -168,7 +168,7 @@ def _is_there(run: MembersRun, facts: Facts, member: Member) -> bool:
     return run.leaving or provisioned(run.request, facts, member).ready
 
 
-def _look(run: MembersRun, access: ClusterAccess, member: Member, facts: Facts) -> ClusterSide:
+def _observe_side(run: MembersRun, access: ClusterAccess, member: Member, facts: Facts) -> ClusterSide:
     host, opened = access.host, run.open
     if host not in opened.clusters:
         run.ports.connect(opened, access)
@@ -178,7 +178,7 @@ def _look(run: MembersRun, access: ClusterAccess, member: Member, facts: Facts) 
     return side_of(member, found, contents, endpoint=opened.clusters[host].endpoint, networks=run.networks[host])
 
 
-def _decide(run: MembersRun, facts: Facts) -> list[Decision]:
+def _decide(run: MembersRun, facts: Facts) -> list[MemberDecision]:
     decide = decide_leave if run.leaving else decide_join
     return [decide(run.request, facts, member, run.rules, run.now) for member in run.request.members]
 
@@ -211,7 +211,7 @@ def _write_wave(run: MembersRun, steps: Iterable[Step], recorder: Recorder) -> N
         run.failed.setdefault(item.partition("/")[2], next(iter(errors.values())))
 
 
-def _by_wave(decisions: Iterable[Decision], waves: Callable[[int], bool]) -> dict[int, list[Step]]:
+def _by_wave(decisions: Iterable[MemberDecision], waves: Callable[[int], bool]) -> dict[int, list[Step]]:
     found: dict[int, list[Step]] = {}
     for step in sorted((step for decision in decisions for step in decision.steps), key=lambda step: step.wave):
         if waves(step.wave):
@@ -223,8 +223,8 @@ def _by_wave(decisions: Iterable[Decision], waves: Callable[[int], bool]) -> dic
 
 
 def _provision(
-    run: MembersRun, accesses: Mapping[str, ClusterAccess], facts: Facts, decisions: list[Decision], recorder: Recorder
-) -> tuple[Facts, list[Decision]]:
+    run: MembersRun, accesses: Mapping[str, ClusterAccess], facts: Facts, decisions: list[MemberDecision], recorder: Recorder
+) -> tuple[Facts, list[MemberDecision]]:
     """Have the management plane make the clusters that are not ready, wait for them, and decide anew."""
     waiting = [decision for decision in decisions if not decision.provisioning.ready and not decision.refused]
     if not waiting:
@@ -247,8 +247,8 @@ def _provision(
 
 
 def _join(
-    run: MembersRun, accesses: Mapping[str, ClusterAccess], facts: Facts, decisions: list[Decision], recorder: Recorder
-) -> tuple[Facts, list[Decision]]:
+    run: MembersRun, accesses: Mapping[str, ClusterAccess], facts: Facts, decisions: list[MemberDecision], recorder: Recorder
+) -> tuple[Facts, list[MemberDecision]]:
     values: dict[str, dict[str, str]] = {}
     for number, steps in _by_wave(decisions, lambda wave: wave >= WAVE_MAKE).items():
         if number == WAVE_TOKENS:
@@ -279,7 +279,7 @@ def _issue(run: MembersRun, steps: Iterable[Step], values: dict[str, dict[str, s
         try:
             issued = {wanted: run.reach.issue_token(run.open, wanted, MANAGER) for wanted in tokens_of(own)}
             accounts = [run.get(member.host, f"{ACCOUNTS}/{account}") or {} for account in (account_of(member), IMPERSONATOR)]
-            there = _cluster(run, member) or {}
+            cluster = _cluster(run, member) or {}
         except ClusterError as error:
             run.failed[member.name] = error
             continue
@@ -288,7 +288,7 @@ def _issue(run: MembersRun, steps: Iterable[Step], values: dict[str, dict[str, s
         values[member.item] = {
             TOKENS_END: timestamp(min(token.ends for token in issued.values())),
             ACCOUNT_UIDS: " ".join(text(account, "metadata", "uid") for account in accounts),
-            CLUSTER_UID: text(there, "metadata", "uid"),
+            CLUSTER_UID: text(cluster, "metadata", "uid"),
         }
 
 
@@ -301,8 +301,8 @@ def _cluster(run: MembersRun, member: Member) -> Any:
 
 
 def _leave(
-    run: MembersRun, accesses: Mapping[str, ClusterAccess], facts: Facts, decisions: list[Decision], recorder: Recorder
-) -> tuple[Facts, list[Decision]]:
+    run: MembersRun, accesses: Mapping[str, ClusterAccess], facts: Facts, decisions: list[MemberDecision], recorder: Recorder
+) -> tuple[Facts, list[MemberDecision]]:
     """Delete the Clusters, wait until Karmada has taken its objects out of the members, and then take away what is left there.
 
     What comes last, the Cluster of the management plane with the cluster itself, waits until nothing is left in the member.
@@ -338,7 +338,7 @@ def _leave(
     return facts, _decide(run, facts)
 
 
-def _wait_for_members(run: MembersRun, decisions: Iterable[Decision], ends: float) -> None:
+def _wait_for_members(run: MembersRun, decisions: Iterable[MemberDecision], ends: float) -> None:
     """Wait until what is to go is out of the members. One that does not answer is asked again, unless it is given up."""
     rows = [decision for decision in decisions if decision.left and decision.member.name not in run.failed]
     waiting = {decision.member.name: (decision.member, decision.left) for decision in rows}
@@ -358,7 +358,7 @@ def _wait_for_members(run: MembersRun, decisions: Iterable[Decision], ends: floa
     _wait(run, late, ends)
 
 
-def _finish(run: MembersRun, clean: list[Decision], facts: Facts, recorder: Recorder, ends: float) -> bool:
+def _finish(run: MembersRun, clean: list[MemberDecision], facts: Facts, recorder: Recorder, ends: float) -> bool:
     """Write what follows when nothing is left in the members, and wait for the management plane. Return whether something may be new.
 
     :param clean: also those that fell silent meanwhile, of which that is noted.
@@ -405,7 +405,7 @@ def _wait(run: MembersRun, late: Callable[[], bool], ends: float | None = None) 
         run.ports.sleep(PAUSE)
 
 
-def _report(run: MembersRun, facts: Facts, decisions: list[Decision], recorder: Recorder) -> None:
+def _report(run: MembersRun, facts: Facts, decisions: list[MemberDecision], recorder: Recorder) -> None:
     """Record findings, status and metrics, and whether the run did all that was asked for."""
     rows: list[dict[str, Any]] = []
     figures: list[dict[str, Any]] = []
@@ -440,7 +440,7 @@ def _report(run: MembersRun, facts: Facts, decisions: list[Decision], recorder: 
     recorder.note(findings=ranked, unmet=_unmet(run, undone), extra={"clusters": rows, "metrics": figures})
 
 
-def _unfinished(run: MembersRun, decision: Decision, own: Mapping[str, Any] | None) -> list[Finding]:
+def _unfinished(run: MembersRun, decision: MemberDecision, own: Mapping[str, Any] | None) -> list[Finding]:
     """Return the finding that a cluster has not left in time; [] where another one says so, or there is nothing to wait for."""
     member, seconds = decision.member, run.options.wait_timeout
     if own is not None:

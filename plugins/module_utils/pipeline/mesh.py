@@ -29,7 +29,7 @@ from ..reconcile.scene import as_if_connected, observe_again, with_links
 from .connect import (
     ADOPTED_ALONE,
     PLAN_CHANGED,
-    Decision,
+    ConnectDecision,
     after_stage,
     carry_out,
     decide,
@@ -244,7 +244,9 @@ class _Pass:
             return _End.DONE
         return self._carry_out(decision, made, decided, steady=steady, stage=stage)
 
-    def _carry_out(self, decision: Decision, made: ItemsDecision | None, decided: ItemsPlan | None, *, steady: bool, stage: bool) -> _End:
+    def _carry_out(
+        self, decision: ConnectDecision, made: ItemsDecision | None, decided: ItemsPlan | None, *, steady: bool, stage: bool
+    ) -> _End:
         """Write the links and measure them, and then the items."""
         failed = self._write_links(decision)
         if stage and not failed:
@@ -261,7 +263,7 @@ class _Pass:
             carry_out_items(self.run, self.reach, self.options.items, self.desired, decided, scene, self.observation, self.recorder.items)
         return _End.DONE
 
-    def _take_away(self, decision: Decision, made: ItemsDecision | None, decided: ItemsPlan | None) -> None:
+    def _take_away(self, decision: ConnectDecision, made: ItemsDecision | None, decided: ItemsPlan | None) -> None:
         """Remove the items, and then the links. Where an item stays, so do the links: another run has to reach it."""
         if made is not None and decided is not None:
             carry_out_items(
@@ -272,15 +274,15 @@ class _Pass:
             if decision.plan is not None and not self.run.check_mode:
                 self._measure(decision, failed)
 
-    def _write_links(self, decision: Decision) -> dict[str, ObserveFailure]:
+    def _write_links(self, decision: ConnectDecision) -> dict[str, ObserveFailure]:
         if decision.plan is None or self.run.check_mode:
             return {}
         return carry_out(self.run, self.options.links, decision.plan, self.observation, self.recorder.links)
 
-    def _measure(self, decision: Decision, failed: Mapping[str, ObserveFailure]) -> None:
+    def _measure(self, decision: ConnectDecision, failed: Mapping[str, ObserveFailure]) -> None:
         measure_links(self.run, self.options.links, self.leaving, self.observation, decision, failed, self.recorder.links)
 
-    def _decide_again(self, decision: Decision, made: ItemsDecision, decided: ItemsPlan) -> tuple[Scene, ItemsPlan | None]:
+    def _decide_again(self, decision: ConnectDecision, made: ItemsDecision, decided: ItemsPlan) -> tuple[Scene, ItemsPlan | None]:
         """Return the scene after the links were written and measured, and the plan of the items there; None if it was not approved.
 
         The wait for links takes minutes, in which others may have written to what the items are about.
@@ -303,7 +305,7 @@ class _Pass:
         self._announce_again(decision, again, planned, said=frozenset(decided.findings))
         return scene, planned
 
-    def _announce_again(self, decision: Decision, again: ItemsDecision, planned: ItemsPlan, *, said: frozenset[Finding]) -> None:
+    def _announce_again(self, decision: ConnectDecision, again: ItemsDecision, planned: ItemsPlan, *, said: frozenset[Finding]) -> None:
         """Show the plan of the items that the links allow, and findings not ``said`` before; record it with that of the links."""
         run = self.run
         run.ports.show(PlanMade({**planned.plan.to_dict(), "hash": ""}))
@@ -343,12 +345,12 @@ class _Pass:
         )
         return replace(seen, former=kept if kept.facts or kept.failures else None)
 
-    def _is_steady(self, decision: Decision) -> bool:
+    def _is_steady(self, decision: ConnectDecision) -> bool:
         """Return whether the links need no write, so that they are measured first and the items planned on what they are."""
         idle = decision.plan is not None and decision.plan.empty and not decision.adopts
         return idle and self.approved is None and not self._absent and not self.run.check_mode
 
-    def _status_before(self, decision: Decision, *, steady: bool) -> Mapping[str, Any] | None:
+    def _status_before(self, decision: ConnectDecision, *, steady: bool) -> Mapping[str, Any] | None:
         """Return ``status.binding`` by which the items are planned: that of the links as they are, or as they will be."""
         if self._absent:
             return None
@@ -359,7 +361,7 @@ class _Pass:
             status = binding_status_of(self.run, self.options.items, self.desired, self.observation) or {}
         return as_if_connected(status, self.observation.facts)
 
-    def _status_after(self, decision: Decision) -> Mapping[str, Any] | None:
+    def _status_after(self, decision: ConnectDecision) -> Mapping[str, Any] | None:
         """Return ``status.binding`` as measured before or now. Items wait while a finding or a failed write stops the links."""
         links = self.recorder.links.outcome
         if links.status is not None:

@@ -19,7 +19,7 @@ from ..observe.answers import refused
 from ..observe.reads import Read
 from ..plan.steps import ApiWrite, Plan, Step
 from ..rbac.circumstances import names_in, of_cluster
-from ..rbac.manifest import Grant, Subject, default_name, manifest_of, objects_of
+from ..rbac.manifest import Account, Grant, default_name, manifest_of, objects_of
 from ..rbac.plan import COLLECTIONS, ROOT, Present, path_of, rbac_steps
 from ..rbac.rule import Circumstance, Function, Known
 from .fleet_diff import as_text, sides_of
@@ -46,7 +46,7 @@ class RbacOptions:
     state: str
     functions: frozenset[Function]
     of_mesh: Known
-    account: Subject
+    account: Account
     name: str = ""
     item_namespaces: tuple[str, ...] = ()
 
@@ -68,7 +68,7 @@ def make_rights(run: Run, options: RbacOptions) -> Outcome:
 def _grant(run: Run, options: RbacOptions, access: ClusterAccess, observation: Observation) -> Grant:
     facts, account = observation.facts.get(access.host), options.account
     if account.kind == "ServiceAccount" and not account.namespace:
-        account = Subject(kind=account.kind, name=account.name, namespace=access.namespace)
+        account = Account(kind=account.kind, name=account.name, namespace=access.namespace)
     known = _known(run, facts, observation, options.functions) if facts is not None else {}
     return Grant(
         binding=run.mesh.binding,

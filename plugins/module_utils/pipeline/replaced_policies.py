@@ -14,7 +14,7 @@ from ..items.scene import Scene
 from ..mesh.binding.item_kinds import ItemKind
 from ..plan.steps import Plan
 from ..reach.planned_policies import scene_with_planned_policies
-from ..reach.replaced_policies import Removal, ReplacedPolicy, plan_removal, replaced_policies
+from ..reach.replaced_policies import PolicyRemoval, ReplacedPolicy, plan_removal, replaced_policies
 from ..reconcile.plan import items_fingerprint
 from ..reconcile.scene import as_if_connected
 from ..reconcile.status import Course, item_rows
@@ -70,7 +70,7 @@ def _judge_and_delete(
     return recorder.outcome
 
 
-def _plan_of(run: Run, scene: Scene, removal: Removal) -> Plan:
+def _plan_of(run: Run, scene: Scene, removal: PolicyRemoval) -> Plan:
     options: Mapping[str, Any] = {"purpose": "replaced policies"}
     relied_on = items_fingerprint(scene, (), removal.steps, ())
     return Plan(manager=run.mesh.binding.manager, steps=removal.steps, options=options, relied_on=relied_on)

@@ -81,7 +81,7 @@ def locked(run: Run, options: Options, action: str, attempt: Callable[[Run], Out
         parallel=options.parallel,
     )
     ports = run.ports
-    lock = None if run.check_mode else ports.lock(terms, clocks=ports, say=lambda text: ports.show(Sentence(text)))
+    lock = None if run.check_mode else ports.lock(terms, clocks=ports, show=lambda text: ports.show(Sentence(text)))
     holding = replace(run, lock=lock, spent=Counter())
     try:
         outcome = attempt(holding)

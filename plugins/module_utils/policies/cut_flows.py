@@ -11,11 +11,11 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from ..mesh.facts.flows import Flow, FlowSide
-from .evaluate.endpoints import Kind, Party, PolicyEndpoint, identity_of
+from .evaluate.endpoints import EndpointKind, Party, PolicyEndpoint, identity_of
 from .evaluate.label_filters import LabelFilters
 from .evaluate.rules import Direction
 from .evaluate.ternary import Ternary
-from .evaluate.verdict import Outcome, decide
+from .evaluate.verdict import PolicyOutcome, decide
 from .workload_index import Group, Planned, WorkloadIndex
 
 WORLD: Final = "addresses outside of the clusters"
@@ -48,17 +48,17 @@ class Cuts:
     perhaps: Mapping[Source, Cut]
 
 
-def party_of_kind(kind: Kind) -> Party:
+def party_of_kind(kind: EndpointKind) -> Party:
     """Return any endpoint of a kind that is no pod."""
     endpoint = PolicyEndpoint(kind=kind)
     return Party(endpoint, identity_of(endpoint, "", LabelFilters(())))
 
 
 _OUTSIDE: Final = {
-    "world": (WORLD, party_of_kind(Kind.WORLD)),
-    "world-ipv4": (WORLD, party_of_kind(Kind.WORLD)),
-    "world-ipv6": (WORLD, party_of_kind(Kind.WORLD)),
-    "remote-node": (NODES, party_of_kind(Kind.REMOTE_NODE)),
+    "world": (WORLD, party_of_kind(EndpointKind.WORLD)),
+    "world-ipv4": (WORLD, party_of_kind(EndpointKind.WORLD)),
+    "world-ipv6": (WORLD, party_of_kind(EndpointKind.WORLD)),
+    "remote-node": (NODES, party_of_kind(EndpointKind.REMOTE_NODE)),
 }
 
 
@@ -77,9 +77,9 @@ def cut_flows(index: WorkloadIndex, planned: Planned, host: str, targets: Collec
             decide(index.view(host), Direction.INGRESS, group.party, peer, protocol.upper(), port, rules).outcome
             for rules in (index.selecting(group), planned.selecting(group))
         )
-        if before is Outcome.DENIED or after is Outcome.ALLOWED:
+        if before is PolicyOutcome.DENIED or after is PolicyOutcome.ALLOWED:
             return False
-        return True if after is Outcome.DENIED else None
+        return True if after is PolicyOutcome.DENIED else None
 
     found: dict[Ternary, dict[Source, list[Cut]]] = {True: {}, None: {}}
     for flow in flows:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from .cut_flows import party_of_kind
-from .evaluate.endpoints import Kind, Party
+from .evaluate.endpoints import EndpointKind, Party
 from .evaluate.ports import PortMatch
 from .evaluate.rules import Direction, Entry, Rule
 from .evaluate.ternary import Ternary, all_of, any_of
-from .evaluate.verdict import Outcome, decide, isolating
+from .evaluate.verdict import PolicyOutcome, decide, isolating
 from .workload_index import Group, Matched, Planned, Selecting, WorkloadIndex
 
 PAIRS: Final = 400
@@ -75,8 +75,8 @@ class _Reach:
     free: frozenset[int]
 
 
-_WORLD: Final = party_of_kind(Kind.WORLD)
-_NODE: Final = party_of_kind(Kind.REMOTE_NODE)
+_WORLD: Final = party_of_kind(EndpointKind.WORLD)
+_NODE: Final = party_of_kind(EndpointKind.REMOTE_NODE)
 
 
 def impact_of(index: WorkloadIndex, planned: Planned, host: str, own: Sequence[Rule], *, allows: bool) -> Impact:
@@ -158,7 +158,7 @@ def _assess_refused_sources(index: WorkloadIndex, planned: Planned, found: Impac
         ingress = decide(index.view(group.host), INGRESS, group.party, source.party, protocol, port, after)
         egress = decide(index.view(source.host), Direction.EGRESS, source.party, group.party, protocol, port, planned.selecting(source))
         for decision, where in ((ingress, f"ingress in {group.host}"), (egress, f"egress in {source.host}")):
-            if decision.outcome is Outcome.DENIED:
+            if decision.outcome is PolicyOutcome.DENIED:
                 found.refused.setdefault(f"{where}: {decision.shown}", set()).add(number)
 
 
@@ -201,7 +201,7 @@ def _is_reachable(index: WorkloadIndex, group: Group, source: Group, ports: Iter
     """Return whether the source reaches the group on any of the ports; False only if that is certain."""
     view = index.view(group.host)
     flows = [_sample_flow((match,)) for match in ports][:PORTS]
-    return any(decide(view, INGRESS, group.party, source.party, *flow, before).outcome is not Outcome.DENIED for flow in flows)
+    return any(decide(view, INGRESS, group.party, source.party, *flow, before).outcome is not PolicyOutcome.DENIED for flow in flows)
 
 
 def _sample_flow(ports: Sequence[PortMatch] | None) -> tuple[str, int]:

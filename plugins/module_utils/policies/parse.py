@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..base.input_problems import Problems, child_path, is_list, json_type_name, quoted, suggest
-from ..base.structure import Reader
+from ..base.structure import SchemaReader
 from ..items.labels import valid_key
 from ..items.models import ConnectivityIntent, LabelRequirement, PodSelection, PortRule, Probe
 from ..mesh.binding.schemas import SPECS
@@ -37,7 +37,7 @@ _DIGITS: Final = 5  # of the largest number that a field of an intent takes
 def parse_intent(problems: Problems, name: str, spec: Mapping[str, Any], members: tuple[str, ...]) -> ConnectivityIntent | None:
     """Parse the spec of a ConnectivityIntent. See ``KindRow`` (reconcile/kinds.py)."""
     before = len(problems.found)
-    given = Reader(problems).read(SPECS["ConnectivityIntent"], _with_numbers(spec))
+    given = SchemaReader(problems).read(SPECS["ConnectivityIntent"], _with_numbers(spec))
     if len(problems.found) > before:
         return None
     action, mode = given["action"], given["policyMode"]

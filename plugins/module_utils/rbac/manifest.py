@@ -12,7 +12,7 @@ from ..base.optional_imports import optional
 from ..leases.registry import registry_name
 from ..mesh.binding.model import Binding
 from ..mesh.ownership.objects import labels_of_new_object
-from .rule import Function, Known, Rule, Scope
+from .rule import Function, Known, RoleRule, RuleScope
 from .rules import RULES
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ _WHOLE_CLUSTER: Final = "ciliumclusterwidenetworkpolicies"  # a RoleBinding give
 
 Object = dict[str, Any]
 
-Entry = tuple[Rule, tuple[Rule, ...]]
+Entry = tuple[RoleRule, tuple[RoleRule, ...]]
 """A rule, and those that it covers, which have reasons of their own."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class Account:
     """Account that gets the rights. ``namespace`` is that of a ServiceAccount, "" of a User or a Group."""
 
     kind: str
@@ -58,7 +58,7 @@ class Grant:
 
     binding: Binding
     name: str
-    subject: Subject
+    subject: Account
     functions: frozenset[Function]
     namespace: str
     known: Known
@@ -98,15 +98,15 @@ def is_own(found: Mapping[str, Any], grant: Grant) -> bool:
     return labels_of_new_object(grant.binding).items() <= labels.items()
 
 
-def _filled(rule: Rule, grant: Grant) -> Rule:
+def _filled(rule: RoleRule, grant: Grant) -> RoleRule:
     values = {"owner": grant.binding.owner, "namespace": grant.namespace, **grant.names}
     resources = tuple(name for name in rule.resources if not (_limited(grant, rule) and name == _WHOLE_CLUSTER))
-    scope = Scope.CLUSTER if rule.scope is Scope.ITEMS and not grant.item_namespaces else rule.scope
+    scope = RuleScope.CLUSTER if rule.scope is RuleScope.ITEMS and not grant.item_namespaces else rule.scope
     return replace(rule, resources=resources, scope=scope, names=tuple(name.format_map(values) for name in rule.names))
 
 
-def _limited(grant: Grant, rule: Rule) -> bool:
-    return rule.scope is Scope.ITEMS and bool(grant.item_namespaces)
+def _limited(grant: Grant, rule: RoleRule) -> bool:
+    return rule.scope is RuleScope.ITEMS and bool(grant.item_namespaces)
 
 
 def _parts(grant: Grant) -> Iterator[tuple[Object, list[Entry]]]:
@@ -115,9 +115,9 @@ def _parts(grant: Grant) -> Iterator[tuple[Object, list[Entry]]]:
     if grant.subject.kind == SERVICE_ACCOUNT:
         yield _object(grant, "v1", SERVICE_ACCOUNT, grant.subject.name, grant.subject.namespace), []
     for scope, kind, name, namespaces in (
-        (Scope.CLUSTER, "ClusterRole", grant.name, ("",)),
-        (Scope.CILIUM, "Role", grant.name, (grant.namespace,)),
-        (Scope.ITEMS, "ClusterRole", grant.name + _OF_ITEMS, grant.item_namespaces),
+        (RuleScope.CLUSTER, "ClusterRole", grant.name, ("",)),
+        (RuleScope.CILIUM, "Role", grant.name, (grant.namespace,)),
+        (RuleScope.ITEMS, "ClusterRole", grant.name + _OF_ITEMS, grant.item_namespaces),
     ):
         found = [entry for entry in rules if entry[0].scope is scope]
         if not found:
@@ -134,7 +134,7 @@ def _object(grant: Grant, version: str, kind: str, name: str, namespace: str) ->
     return {"apiVersion": version, "kind": kind, "metadata": metadata}
 
 
-def _rule(rule: Rule) -> Object:
+def _rule(rule: RoleRule) -> Object:
     named = {"resourceNames": list(rule.names)} if rule.names else {}
     return {"apiGroups": [rule.group], "resources": list(rule.resources), **named, "verbs": list(rule.verbs)}
 
@@ -150,7 +150,7 @@ def _text(body: Object, rules: Collection[Entry], known: Known) -> str:
     return "".join(lines)
 
 
-def _reasons(rule: Rule, known: Known) -> Iterator[str]:
+def _reasons(rule: RoleRule, known: Known) -> Iterator[str]:
     yield rule.why
     unknown = sorted(rule.only - known.keys())
     if unknown:

@@ -21,7 +21,7 @@ class Function(StrEnum):
     CA = "ca"
 
 
-class Scope(StrEnum):
+class RuleScope(StrEnum):
     """Where a rule holds."""
 
     CLUSTER = "in the whole cluster"
@@ -59,7 +59,7 @@ Known = Mapping[Circumstance, bool]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class RoleRule:
     """Rule of a role. ``why`` is a sentence for the person who grants it.
 
     ``names`` may have ``{owner}``, ``{namespace}``, ``{ipsec}`` and ``{bundle}`` in them (manifest.py). ``lost`` is what a run goes without
@@ -72,7 +72,7 @@ class Rule:
     verbs: tuple[str, ...]
     group: str = ""
     names: tuple[str, ...] = ()
-    scope: Scope = Scope.CILIUM
+    scope: RuleScope = RuleScope.CILIUM
     only: frozenset[Circumstance] = field(default_factory=frozenset)
     lost: str = ""
 
@@ -83,7 +83,7 @@ class Rule:
             return False
         return None if None in found else True
 
-    def covers(self, other: Rule) -> bool:
+    def covers(self, other: RoleRule) -> bool:
         """Return whether this rule gives everything that the other gives."""
         return (
             (self.scope, self.group) == (other.scope, other.group)

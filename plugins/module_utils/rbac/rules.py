@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from .rule import Circumstance as Only
-from .rule import Function, Rule, Scope
+from .rule import Function, RoleRule, RuleScope
 
 EVERY: Final = frozenset(Function)
 _OBSERVES: Final = EVERY - {Function.STATUS}
@@ -33,73 +33,73 @@ _LEFT_OUT: Final = "verify says which checks it left out (CM-RBAC-01)"
 _SERVERS: Final = ("clustermesh-apiserver-admin-cert", "clustermesh-apiserver-local-cert", "clustermesh-apiserver-server-cert")
 _REMOTE: Final = "clustermesh-apiserver-remote-cert"
 
-RULES: Final[tuple[Rule, ...]] = (
+RULES: Final[tuple[RoleRule, ...]] = (
     # To observe.
-    Rule(
+    RoleRule(
         why="The uid of this namespace tells one cluster from another.",
         functions=EVERY,
-        scope=Scope.CLUSTER,
+        scope=RuleScope.CLUSTER,
         resources=("namespaces",),
         names=("{namespace}",),
         verbs=("get",),
     ),
-    Rule(why="Addresses of nodes.", functions=EVERY, scope=Scope.CLUSTER, resources=("nodes",), verbs=("list",)),
-    Rule(
+    RoleRule(why="Addresses of nodes.", functions=EVERY, scope=RuleScope.CLUSTER, resources=("nodes",), verbs=("list",)),
+    RoleRule(
         why="Pod networks.",
         functions=_OBSERVES,
-        scope=Scope.CLUSTER,
+        scope=RuleScope.CLUSTER,
         group=_CILIUM,
         resources=("ciliumnodes",),
         verbs=("list",),
     ),
-    Rule(
+    RoleRule(
         why="Pools of pod addresses, to compare them with those of the peers.",
         functions=_OBSERVES,
-        scope=Scope.CLUSTER,
+        scope=RuleScope.CLUSTER,
         group=_CILIUM,
         resources=("ciliumpodippools",),
         verbs=("list",),
         only=frozenset({Only.POD_POOLS}),
         lost=_LEFT_OUT,
     ),
-    Rule(
+    RoleRule(
         why="To count them, for limits of Cilium.",
         functions=frozenset({Function.VERIFY, Function.EXPLAIN}),
-        scope=Scope.CLUSTER,
+        scope=RuleScope.CLUSTER,
         group=_CILIUM,
         resources=("ciliumidentities", "ciliumendpoints"),
         verbs=("list",),
         lost=_LEFT_OUT,
     ),
-    Rule(
+    RoleRule(
         why="Configuration of Cilium: name and id of the cluster, routing, encryption.",
         functions=EVERY,
         resources=("configmaps",),
         names=("cilium-config",),
         verbs=("get",),
     ),
-    Rule(
+    RoleRule(
         why="Users of the mesh etcd, and the leases of the mesh.",
         functions=_OBSERVES,
         resources=("configmaps",),
         names=("clustermesh-remote-users", _LEASES),
         verbs=("get",),
     ),
-    Rule(
+    RoleRule(
         why="Peers that are configured, and the client certificate for them.",
         functions=EVERY,
         resources=("secrets",),
         names=("cilium-clustermesh", "cilium-kvstoremesh", _REMOTE),
         verbs=("get",),
     ),
-    Rule(
+    RoleRule(
         why="Certificates of the mesh etcd: who issued them, and until when they hold.",
         functions=_OBSERVES,
         resources=("secrets",),
         names=_SERVERS,
         verbs=("get",),
     ),
-    Rule(
+    RoleRule(
         why="It holds the private key of the CA: with it each cluster issues a certificate of its own for a peer with another CA.",
         functions=_OBSERVES,
         resources=("secrets",),
@@ -107,14 +107,14 @@ RULES: Final[tuple[Rule, ...]] = (
         verbs=("get",),
         lost="peers with another CA get a copy of a certificate (CM-RBAC-02)",
     ),
-    Rule(
+    RoleRule(
         why="Address at which peers dial.",
         functions=_OBSERVES,
         resources=("services",),
         names=("clustermesh-apiserver",),
         verbs=("get",),
     ),
-    Rule(
+    RoleRule(
         why="Version, and whether kvstoremesh runs.",
         functions=EVERY,
         group="apps",
@@ -122,9 +122,9 @@ RULES: Final[tuple[Rule, ...]] = (
         names=("clustermesh-apiserver",),
         verbs=("get",),
     ),
-    Rule(why="Version of the agents.", functions=EVERY, group="apps", resources=("daemonsets",), names=("cilium",), verbs=("get",)),
-    Rule(why="Pods of the agents and of the mesh etcd.", functions=EVERY, resources=("pods",), verbs=("list",)),
-    Rule(
+    RoleRule(why="Version of the agents.", functions=EVERY, group="apps", resources=("daemonsets",), names=("cilium",), verbs=("get",)),
+    RoleRule(why="Pods of the agents and of the mesh etcd.", functions=EVERY, resources=("pods",), verbs=("list",)),
+    RoleRule(
         why="cilium-operator and Hubble.",
         functions=_OBSERVES,
         group="apps",
@@ -132,7 +132,7 @@ RULES: Final[tuple[Rule, ...]] = (
         verbs=("list",),
         lost=_LEFT_OUT,
     ),
-    Rule(
+    RoleRule(
         why="Keys of IPsec, to compare their digests.",
         functions=_OBSERVES,
         resources=("secrets",),
@@ -141,7 +141,7 @@ RULES: Final[tuple[Rule, ...]] = (
         only=frozenset({Only.IPSEC}),
         lost=_LEFT_OUT,
     ),
-    Rule(
+    RoleRule(
         why="CA bundle, which replaces the CA of Cilium's own Secrets.",
         functions=_OBSERVES,
         resources=("configmaps",),
@@ -150,7 +150,7 @@ RULES: Final[tuple[Rule, ...]] = (
         only=frozenset({Only.BUNDLE_CONFIG_MAP}),
         lost=_LEFT_OUT,
     ),
-    Rule(
+    RoleRule(
         why="CA bundle, which replaces the CA of Cilium's own Secrets.",
         functions=_OBSERVES,
         resources=("secrets",),
@@ -160,21 +160,21 @@ RULES: Final[tuple[Rule, ...]] = (
         lost=_LEFT_OUT,
     ),
     # To measure.
-    Rule(
+    RoleRule(
         why="Metrics of kvstoremesh. It is asked by a command where this is missing.",
         functions=_MEASURES,
         resources=("pods/proxy",),
         verbs=("get",),
         lost="kvstoremesh is asked by pods/exec alone",
     ),
-    Rule(
+    RoleRule(
         why="Status of the agents and of kvstoremesh, and a new connection over each link, as cilium status does.",
         functions=_MEASURES,
         resources=("pods/exec",),
         verbs=("get", "create"),
     ),
     # To write anything.
-    Rule(
+    RoleRule(
         why="Lock of the mesh: one run at a time writes.",
         functions=_WRITES,
         group="coordination.k8s.io",
@@ -183,28 +183,28 @@ RULES: Final[tuple[Rule, ...]] = (
         verbs=("get", "list", *_WRITTEN),
     ),
     # To connect and disconnect.
-    Rule(
+    RoleRule(
         why="Configuration of the peers.",
         functions=_LINKS,
         resources=("secrets",),
         names=("cilium-clustermesh", "cilium-kvstoremesh"),
         verbs=_WRITTEN,
     ),
-    Rule(
+    RoleRule(
         why="Users of the mesh etcd, one for each peer.",
         functions=_LINKS,
         resources=("configmaps",),
         names=("clustermesh-remote-users",),
         verbs=_WRITTEN,
     ),
-    Rule(
+    RoleRule(
         why="Leases of names and ids in the mesh.",
         functions=_LINKS | _IDENTITY,
         resources=("configmaps",),
         names=(_LEASES,),
         verbs=_WRITTEN,
     ),
-    Rule(
+    RoleRule(
         why="Annotation that names the reserved load balancer.",
         functions=_LINKS,
         resources=("services",),
@@ -212,7 +212,7 @@ RULES: Final[tuple[Rule, ...]] = (
         verbs=("patch",),
         only=frozenset({Only.RESERVED_BALANCER}),
     ),
-    Rule(
+    RoleRule(
         why="Host aliases of the pod that dials the peers.",
         functions=_LINKS,
         group="apps",
@@ -221,7 +221,7 @@ RULES: Final[tuple[Rule, ...]] = (
         verbs=("patch",),
         only=frozenset({Only.ALIASES_IN_APISERVER}),
     ),
-    Rule(
+    RoleRule(
         why="Host aliases of the pods that dial the peers.",
         functions=_LINKS,
         group="apps",
@@ -231,22 +231,22 @@ RULES: Final[tuple[Rule, ...]] = (
         only=frozenset({Only.ALIASES_IN_AGENTS}),
     ),
     # To assign names and ids.
-    Rule(
+    RoleRule(
         why="Leases of other meshes in this cluster. RBAC cannot limit list to names.",
         functions=_IDENTITY,
         resources=("configmaps",),
         verbs=("list",),
         lost="identity says that it does not know the leases of other meshes",
     ),
-    Rule(why="Name and id of the cluster.", functions=_IDENTITY, resources=("configmaps",), names=("cilium-config",), verbs=("patch",)),
-    Rule(
+    RoleRule(why="Name and id of the cluster.", functions=_IDENTITY, resources=("configmaps",), names=("cilium-config",), verbs=("patch",)),
+    RoleRule(
         why="Certificates for the new name.",
         functions=_IDENTITY,
         resources=("secrets",),
         names=("clustermesh-apiserver-admin-cert", "clustermesh-apiserver-local-cert", _REMOTE),
         verbs=("patch",),
     ),
-    Rule(
+    RoleRule(
         why="Restart with the new name and id.",
         functions=_IDENTITY,
         group="apps",
@@ -254,7 +254,7 @@ RULES: Final[tuple[Rule, ...]] = (
         names=("cilium-operator", "clustermesh-apiserver"),
         verbs=("get", "patch"),
     ),
-    Rule(
+    RoleRule(
         why="Restart with the new name and id.",
         functions=_IDENTITY,
         group="apps",
@@ -263,7 +263,7 @@ RULES: Final[tuple[Rule, ...]] = (
         verbs=("patch",),
     ),
     # Certificates and CAs.
-    Rule(
+    RoleRule(
         why="Method by which certificates are issued.",
         functions=_CA,
         group="batch",
@@ -272,7 +272,7 @@ RULES: Final[tuple[Rule, ...]] = (
         verbs=("get",),
         lost="the report says that it does not know who issues certificates",
     ),
-    Rule(
+    RoleRule(
         why="Method by which certificates are issued. The API server refuses the question also where there is no cert-manager.",
         functions=_CA,
         group=_CERT_MANAGER,
@@ -280,7 +280,7 @@ RULES: Final[tuple[Rule, ...]] = (
         verbs=("list",),
         lost="the report says that it does not know who issues certificates",
     ),
-    Rule(
+    RoleRule(
         why="CA of an Issuer.",
         functions=_CA,
         group=_CERT_MANAGER,
@@ -289,28 +289,28 @@ RULES: Final[tuple[Rule, ...]] = (
         only=frozenset({Only.CERT_MANAGER}),
         lost="the report says that it does not know who issues certificates",
     ),
-    Rule(
+    RoleRule(
         why="New certificates, and the CA.",
         functions=_CA,
         resources=("secrets",),
         names=("cilium-ca", *_SERVERS, _REMOTE),
         verbs=("patch",),
     ),
-    Rule(
+    RoleRule(
         why="Both CAs with their keys, until the roll is done.",
         functions=_CA,
         resources=("secrets",),
         names=("cilium-mesh-next-ca-{owner}",),
         verbs=("get", "patch", "delete"),
     ),
-    Rule(why="To make that Secret. RBAC cannot limit create to names.", functions=_CA, resources=("secrets",), verbs=("create",)),
-    Rule(
+    RoleRule(why="To make that Secret. RBAC cannot limit create to names.", functions=_CA, resources=("secrets",), verbs=("create",)),
+    RoleRule(
         why="Certificate that the mesh etcd presents while a CA is rolled.",
         functions=_CA,
         resources=("pods/portforward",),
         verbs=("get", "create"),
     ),
-    Rule(
+    RoleRule(
         why="Two rolling restarts of the mesh etcd.",
         functions=_CA,
         group="apps",
@@ -318,7 +318,7 @@ RULES: Final[tuple[Rule, ...]] = (
         names=("clustermesh-apiserver",),
         verbs=("patch",),
     ),
-    Rule(
+    RoleRule(
         why="Whether certgen is issuing.",
         functions=_CA,
         group="batch",
@@ -326,7 +326,7 @@ RULES: Final[tuple[Rule, ...]] = (
         names=("cilium-mesh-reissue-{owner}",),
         verbs=("get",),
     ),
-    Rule(
+    RoleRule(
         why="To have certgen issue again.",
         functions=_CA,
         group="batch",
@@ -335,7 +335,7 @@ RULES: Final[tuple[Rule, ...]] = (
         verbs=("delete",),
         only=frozenset({Only.CERTGEN}),
     ),
-    Rule(
+    RoleRule(
         why="To have certgen issue again. RBAC cannot limit create to names.",
         functions=_CA,
         group="batch",
@@ -343,7 +343,7 @@ RULES: Final[tuple[Rule, ...]] = (
         verbs=("create",),
         only=frozenset({Only.CERTGEN}),
     ),
-    Rule(
+    RoleRule(
         why="To have cert-manager issue again.",
         functions=_CA,
         group=_CERT_MANAGER,
@@ -353,7 +353,9 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     # To read what items are about.
     *(
-        Rule(why=why, functions=functions, scope=Scope.CLUSTER, group=group, resources=resources, verbs=("list",), only=only, lost=lost)
+        RoleRule(
+            why=why, functions=functions, scope=RuleScope.CLUSTER, group=group, resources=resources, verbs=("list",), only=only, lost=lost
+        )
         for why, group, resources, kinds, api, lost in (
             ("Namespaces that items name.", "", ("namespaces",), (Only.GLOBAL_SERVICES, Only.INTENTS, Only.EXPOSURES), None, ""),
             ("Services that items name.", "", ("services",), (Only.GLOBAL_SERVICES, Only.EXPOSURES), None, ""),
@@ -404,25 +406,33 @@ RULES: Final[tuple[Rule, ...]] = (
             *((_ITEMS, frozenset({kind, *({api} if api else ())})) for kind in kinds),
         )
     ),
-    Rule(
+    RoleRule(
         why="Identity and labels of the pod in question.",
         functions=_EXPLAIN,
-        scope=Scope.CLUSTER,
+        scope=RuleScope.CLUSTER,
         group=_CILIUM,
         resources=("ciliumendpoints",),
         verbs=("get",),
     ),
     # To write items.
-    Rule(
+    RoleRule(
         why="Annotations of the Services that are global.",
         functions=_ITEMS,
-        scope=Scope.ITEMS,
+        scope=RuleScope.ITEMS,
         resources=("services",),
         verbs=("patch",),
         only=frozenset({Only.GLOBAL_SERVICES}),
     ),
     *(
-        Rule(why=why, functions=_ITEMS, scope=Scope.ITEMS, group=group, resources=resources, verbs=_WRITTEN, only=frozenset({circumstance}))
+        RoleRule(
+            why=why,
+            functions=_ITEMS,
+            scope=RuleScope.ITEMS,
+            group=group,
+            resources=resources,
+            verbs=_WRITTEN,
+            only=frozenset({circumstance}),
+        )
         for why, group, resources, circumstance in (
             ("Services without pods, in clusters that have none of that name.", "", ("services",), Only.CREATES_SERVICES),
             ("Services of the exposed services.", "", ("services",), Only.SERVICES),
@@ -433,7 +443,9 @@ RULES: Final[tuple[Rule, ...]] = (
         )
     ),
     *(
-        Rule(why=why, functions=_ITEMS, scope=Scope.ITEMS, group=group, resources=resources, verbs=verbs, only=frozenset({Only.PROBES}))
+        RoleRule(
+            why=why, functions=_ITEMS, scope=RuleScope.ITEMS, group=group, resources=resources, verbs=verbs, only=frozenset({Only.PROBES})
+        )
         for why, group, resources, verbs in (
             (
                 "Jobs that probe an intent. Who may create Jobs may use every ServiceAccount and Secret of the namespace.",

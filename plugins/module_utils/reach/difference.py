@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ..policies.evaluate.verdict import Outcome
+from ..policies.evaluate.verdict import PolicyOutcome
 from .port_set import PortSet
-from .reach import Cell, Ports, Reach
+from .reach import Cell, PortVerdicts, Reach
 
 
 class ChangeKind(StrEnum):
@@ -21,26 +21,28 @@ class ChangeKind(StrEnum):
     UNSURE = "unsure"  # allowed or denied now, unknown then
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> PolicyOutcome:
         """Outcome after the plan."""
-        return {ChangeKind.GAINED: Outcome.ALLOWED, ChangeKind.LOST: Outcome.DENIED, ChangeKind.UNSURE: Outcome.UNKNOWN}[self]
+        return {ChangeKind.GAINED: PolicyOutcome.ALLOWED, ChangeKind.LOST: PolicyOutcome.DENIED, ChangeKind.UNSURE: PolicyOutcome.UNKNOWN}[
+            self
+        ]
 
 
 @dataclass(frozen=True)
-class Change:
+class ReachChange:
     """Ports of one destination that change for the sources, which are bits of their sets. ``cell`` is that of the planned state."""
 
     kind: ChangeKind
     destination: int
     sources: int
     ports: PortSet
-    before: Outcome
+    before: PolicyOutcome
     cell: Cell
 
 
-def changes_between(now: Reach, planned: Reach) -> tuple[Change, ...]:
+def changes_between(now: Reach, planned: Reach) -> tuple[ReachChange, ...]:
     """Return every change. Both have the same sets."""
-    found: dict[tuple[object, ...], Change] = {}
+    found: dict[tuple[object, ...], ReachChange] = {}
     for destination, (before, after) in enumerate(zip(now.cells, planned.cells, strict=True)):
         for old in before:
             for new in after:
@@ -51,11 +53,11 @@ def changes_between(now: Reach, planned: Reach) -> tuple[Change, ...]:
                     key = (destination, kind, outcome, ports, new.ingress, new.hidden)
                     change = found.get(key)
                     bits = sources | (change.sources if change else 0)
-                    found[key] = Change(kind, destination, bits, ports, outcome, new)
+                    found[key] = ReachChange(kind, destination, bits, ports, outcome, new)
     return tuple(found.values())
 
 
-def _changed_ports(old: Ports, new: Ports) -> Iterator[tuple[ChangeKind, Outcome, PortSet]]:
+def _changed_ports(old: PortVerdicts, new: PortVerdicts) -> Iterator[tuple[ChangeKind, PolicyOutcome, PortSet]]:
     for kind in ChangeKind:
         then = dict(new.each()).get(kind.outcome)
         for outcome, ports in old.each():

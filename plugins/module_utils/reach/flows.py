@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..policies.evaluate.verdict import Outcome
-from .difference import Change, ChangeKind
+from ..policies.evaluate.verdict import PolicyOutcome
+from .difference import ChangeKind, ReachChange
 from .port_set import PortSet
 from .reach import Reach
-from .scope import End, Scope
+from .scope import End, ReachScope
 from .workload_set import SetKind, WorkloadSet, WorkloadSets, bits_of, numbers_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class ReachPlace:
     """Workloads of one namespace, or what is no workload. ``whole``: they are all that the namespace has."""
 
     kind: SetKind
@@ -48,9 +48,9 @@ class Place:
 class FlowRow:
     """Flows between two places that have one verdict on these ports."""
 
-    source: Place
-    destination: Place
-    verdict: Outcome
+    source: ReachPlace
+    destination: ReachPlace
+    verdict: PolicyOutcome
     ports: PortSet
     policies: tuple[str, ...]
     reasons: tuple[str, ...]
@@ -73,7 +73,7 @@ class ChangeRow:
     """Flows between two places that a plan changes."""
 
     kind: ChangeKind
-    before: Outcome
+    before: PolicyOutcome
     flow: FlowRow  # as it will be
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,32 +97,32 @@ class Places:
         """Return the number of places that ``of`` yields."""
         return sum(1 for mask in (*self._namespaces.values(), *self._others.values()) if bits & mask)
 
-    def of(self, bits: int, end: End) -> Iterator[Place]:
+    def of(self, bits: int, end: End) -> Iterator[ReachPlace]:
         """Yield the places of the sets, with the workloads that belong to ``end``."""
         if bits & self._sets.workloads:
             for (host, namespace), mask in self._namespaces.items():
                 if bits & mask:
                     found = {name for number in numbers_of(bits & mask) for name in end.workloads(self._sets[number])}
                     whole = bits & mask == mask and not end.workload
-                    yield Place(kind=SetKind.WORKLOADS, cluster=host, namespace=namespace, workloads=tuple(sorted(found)), whole=whole)
+                    yield ReachPlace(kind=SetKind.WORKLOADS, cluster=host, namespace=namespace, workloads=tuple(sorted(found)), whole=whole)
         for kind, mask in self._others.items():
             if bits & mask:
                 names = [self._sets[number].shown for number in numbers_of(bits & mask)]
                 shown = _WHOLE[kind] if len(names) > 1 and bits & mask == mask and kind in _WHOLE else ", ".join(names)
-                yield Place(kind=kind, cluster="", namespace="", workloads=(), shown=shown)
+                yield ReachPlace(kind=kind, cluster="", namespace="", workloads=(), shown=shown)
 
 
 _WHOLE: Final = {SetKind.WORLD: "world", SetKind.NODES: "nodes of every cluster"}
 
 
-def place_of(entry: WorkloadSet, end: End | None = None) -> Place:
+def place_of(entry: WorkloadSet, end: End | None = None) -> ReachPlace:
     """Return one set as a place."""
     names = end.workloads(entry) if end else entry.workloads
-    return Place(kind=entry.kind, cluster=entry.host, namespace=entry.namespace, workloads=names, shown=entry.shown)
+    return ReachPlace(kind=entry.kind, cluster=entry.host, namespace=entry.namespace, workloads=names, shown=entry.shown)
 
 
 def flow_rows(
-    reach: Reach, scope: Scope, *, denied: bool = True, sources: int | None = None, destinations: int | None = None
+    reach: Reach, scope: ReachScope, *, denied: bool = True, sources: int | None = None, destinations: int | None = None
 ) -> Iterator[FlowRow]:
     """Yield the rows of a reach within the scope: of each destination what is allowed, unknown and, if ``denied``, what is denied.
 
@@ -135,7 +135,7 @@ def flow_rows(
         for cell in reach.cells[number]:
             bits = cell.sources & wanted
             for outcome, ports in cell.ports.each() if bits else ():
-                if outcome is Outcome.DENIED and not denied:
+                if outcome is PolicyOutcome.DENIED and not denied:
                     continue
                 for group in reach.explained(replace(cell, sources=bits), number, outcome):
                     for source in places.of(group.sources, scope.source):
@@ -149,7 +149,7 @@ def flow_rows(
                         )
 
 
-def change_rows(planned: Reach, changes: tuple[Change, ...], scope: Scope) -> Iterator[ChangeRow]:
+def change_rows(planned: Reach, changes: tuple[ReachChange, ...], scope: ReachScope) -> Iterator[ChangeRow]:
     """Yield the changes within the scope, those that open something first."""
     places = Places(planned.sets)
     wanted, destinations = scope.sources(planned.sets), scope.destinations(planned.sets)

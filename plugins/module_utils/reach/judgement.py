@@ -13,11 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..policies.evaluate.endpoints import TRANSPORT, Flow, Kind, PolicyEndpoint
+from ..policies.evaluate.endpoints import TRANSPORT, EndpointKind, FirstPacket, PolicyEndpoint
 from ..policies.evaluate.ports import PortMatch
 from ..policies.evaluate.rules import Direction, Rule
 from ..policies.evaluate.ternary import Ternary
-from ..policies.evaluate.verdict import Decision, Outcome, decide, verdict
+from ..policies.evaluate.verdict import Decision, PolicyOutcome, decide, verdict
 from ..policies.evaluate.world import ClusterView, PolicyWorld
 from .port_set import ALL, LIMITS, PROTOCOLS, PortSet, Range
 from .workload_set import SetKind, WorkloadSet, WorkloadSets, first_of
@@ -26,8 +26,8 @@ EFFORT: Final = 2_000_000
 """Comparisons of a port with a port of a rule, for one subject and direction. Policies are foreign data: with thousands of ports and peers
 the answer is unknown instead of late."""
 
-TOO_MUCH: Final = Decision(Outcome.UNKNOWN, "its policies name too many ports and peers to evaluate them all")
-NOT_KNOWN: Final = Decision(Outcome.UNKNOWN, "nothing is known of the cluster")
+TOO_MUCH: Final = Decision(PolicyOutcome.UNKNOWN, "its policies name too many ports and peers to evaluate them all")
+NOT_KNOWN: Final = Decision(PolicyOutcome.UNKNOWN, "nothing is known of the cluster")
 
 Profile = tuple[tuple[PortSet, Decision], ...]
 """Every port, divided by the decision on it."""
@@ -44,7 +44,7 @@ class Block:
 
 
 @dataclass
-class Judgement:
+class PolicyJudgement:
     """Judgements of all sets in one state of the policies, each made once for all subjects with the same rules."""
 
     world: PolicyWorld
@@ -90,9 +90,9 @@ class Judgement:
 
     def _of_no_pod(self, endpoint: PolicyEndpoint, direction: Direction) -> Decision:
         """Return the decision on the world or on nodes as the subject, which depends on no peer and no port."""
-        other = PolicyEndpoint(kind=Kind.WORLD)
+        other = PolicyEndpoint(kind=EndpointKind.WORLD)
         source, destination = (endpoint, other) if direction is Direction.EGRESS else (other, endpoint)
-        found = verdict(self.world, Flow(source=source, destination=destination, protocol="TCP", port=1))
+        found = verdict(self.world, FirstPacket(source=source, destination=destination, protocol="TCP", port=1))
         return found.egress if direction is Direction.EGRESS else found.ingress
 
     def _by_rules(self, view: ClusterView, subject: WorkloadSet, direction: Direction, rules: Selecting) -> list[Block]:

@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from .port_set import ALL, NONE, PortSet
-from .reach import Ports, Reach
-from .scope import Scope
+from .reach import PortVerdicts, Reach
+from .scope import ReachScope
 from .workload_set import SetKind, WorkloadSet, bits_of, numbers_of
 
 
@@ -76,7 +76,7 @@ class MatrixCell:
 
 
 @dataclass(frozen=True)
-class Line:
+class MatrixLine:
     """Row or column of the matrix: its name, and the bits of the sets that it joins."""
 
     name: str
@@ -88,21 +88,21 @@ class Line:
 class Matrix:
     """Rows, columns and cells; a cell by the places of its row and its column."""
 
-    rows: tuple[Line, ...]
-    columns: tuple[Line, ...]
+    rows: tuple[MatrixLine, ...]
+    columns: tuple[MatrixLine, ...]
     cells: Mapping[tuple[int, int], MatrixCell]
 
 
 _NOTHING: Final = MatrixCell(0, 0, 0, 0, NONE)
 
 
-def matrix_by_namespace(reach: Reach, scope: Scope) -> Matrix:
+def matrix_by_namespace(reach: Reach, scope: ReachScope) -> Matrix:
     """Return the matrix of the scope, by cluster and namespace; outsiders, nodes and unread members are rows and columns of their own."""
     rows, columns = _lines(reach, scope.sources(reach.sets)), _lines(reach, scope.destinations(reach.sets))
     sets = reach.sets
     cells: dict[tuple[int, int], MatrixCell] = {}
     for place, column in enumerate(columns):
-        found: dict[int, dict[int, tuple[Ports, int]]] = {}  # by the place of the row and the identity of the ports
+        found: dict[int, dict[int, tuple[PortVerdicts, int]]] = {}  # by the place of the row and the identity of the ports
         for number in numbers_of(column.bits):
             weight = sets[number].weight
             for cell in reach.cells[number]:
@@ -117,7 +117,7 @@ def matrix_by_namespace(reach: Reach, scope: Scope) -> Matrix:
     return Matrix(rows, columns, cells)
 
 
-def matrix_lines_by_workload(reach: Reach, scope: Scope) -> tuple[list[str], list[tuple[str, list[str]]]]:
+def matrix_lines_by_workload(reach: Reach, scope: ReachScope) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """Return the names of the columns, and for each row its name and its cells as texts.
 
     Sets have one text for all of their workloads; so 2,000 workloads need no more than the pairs of their sets.
@@ -125,7 +125,7 @@ def matrix_lines_by_workload(reach: Reach, scope: Scope) -> tuple[list[str], lis
     sets = reach.sets
     sources, destinations = scope.sources(sets), scope.destinations(sets)
     columns = [(name, number) for number in numbers_of(destinations) for name in _names(sets[number], scope.destination.workloads)]
-    texts: dict[Ports, str] = {}
+    texts: dict[PortVerdicts, str] = {}
     by_source: dict[int, dict[int, str]] = {number: {} for number in numbers_of(sources)}
     for number in numbers_of(destinations):
         for cell in reach.cells[number]:
@@ -147,7 +147,7 @@ def _names(entry: WorkloadSet, chosen: Any) -> list[str]:
     return [f"{entry.host}/{entry.namespace}/{name}" for name in chosen(entry)]
 
 
-def _ports_text(ports: Ports) -> str:
+def _ports_text(ports: PortVerdicts) -> str:
     if ports.allowed == ALL:
         return "all"
     if ports.denied == ALL:
@@ -158,17 +158,17 @@ def _ports_text(ports: Ports) -> str:
     return "; ".join([*texts, *([f"unknown: {ports.unknown}"] if ports.unknown else [])])
 
 
-def _lines(reach: Reach, bits: int) -> tuple[Line, ...]:
+def _lines(reach: Reach, bits: int) -> tuple[MatrixLine, ...]:
     found: dict[str, list[int]] = {}
     for number in numbers_of(bits):
         entry = reach.sets[number]
         name = f"{entry.host}/{entry.namespace}" if entry.kind is SetKind.WORKLOADS else entry.shown
         found.setdefault(name, []).append(number)
     lines = [(name, bits_of(numbers)) for name, numbers in found.items()]
-    return tuple(Line(name, part, reach.sets.weight(part)) for name, part in lines)
+    return tuple(MatrixLine(name, part, reach.sets.weight(part)) for name, part in lines)
 
 
-def _joined(parts: list[tuple[Ports, int]]) -> MatrixCell:
+def _joined(parts: list[tuple[PortVerdicts, int]]) -> MatrixCell:
     pairs = allowed = partly = unknown = 0
     ports: dict[PortSet, None] = {}
     for found, count in parts:

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..mesh.facts.traffic import ObjectFacts
-from ..policies.evaluate.verdict import Outcome
+from ..policies.evaluate.verdict import PolicyOutcome
 from .flows import FlowRow, flow_rows
 from .reach import Reach
-from .scope import Scope
+from .scope import ReachScope
 from .workload_set import SetKind, WorkloadSet, bits_of, numbers_of
 
 PUBLISHING: Final = ("NodePort", "LoadBalancer")
@@ -30,14 +30,14 @@ class OutsiderRow:
         return {**self.flow.to_dict(), "published": list(self.published)}
 
 
-def outsider_rows(reach: Reach, scope: Scope) -> Iterator[OutsiderRow]:
+def outsider_rows(reach: Reach, scope: ReachScope) -> Iterator[OutsiderRow]:
     """Yield what is not denied to outsiders, whatever the sources of the scope are."""
     outside = bits_of(entry.number for entry in reach.sets if entry.kind is SetKind.WORLD)
-    everyone = Scope(destination=scope.destination)
+    everyone = ReachScope(destination=scope.destination)
     for number in numbers_of(everyone.destinations(reach.sets) & reach.sets.workloads):
         published = published_by(reach, reach.sets[number])
         for flow in flow_rows(reach, everyone, sources=outside, destinations=1 << number):
-            if flow.verdict is not Outcome.DENIED:
+            if flow.verdict is not PolicyOutcome.DENIED:
                 yield OutsiderRow(flow=flow, published=published)
 
 

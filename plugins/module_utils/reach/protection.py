@@ -16,9 +16,9 @@ from ..findings.wording import listed
 from ..policies.evaluate.endpoints import TRANSPORT
 from ..policies.evaluate.ports import PortMatch
 from ..policies.evaluate.rules import Direction, Entry, Rule
-from ..policies.evaluate.verdict import Outcome, isolating
+from ..policies.evaluate.verdict import PolicyOutcome, isolating
 from .port_set import ALL, LIMITS, PROTOCOLS, PortSet
-from .reach import Ports, Reach
+from .reach import PortVerdicts, Reach
 from .workload_set import SetKind, WorkloadSet, bits_of, numbers_of
 
 
@@ -29,11 +29,11 @@ class Example:
     source: int
     destination: int
     ports: PortSet
-    outcome: Outcome  # then: allowed or unknown
+    outcome: PolicyOutcome  # then: allowed or unknown
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loss:
+class LostProtection:
     """Protection that goes with policies of one cluster, or of which it is not known whether it does.
 
     ``what`` completes the sentence "CiliumNetworkPolicy shop/web in c1 ...". ``isolation``: pods are no longer isolated.
@@ -46,7 +46,7 @@ class Loss:
     example: Example | None = None  # None: no flow between existing endpoints opens, or nothing is known of flows
 
 
-def losses(before: Reach, after: Reach, gone: Mapping[str, Collection[str]]) -> Iterator[Loss]:
+def losses(before: Reach, after: Reach, gone: Mapping[str, Collection[str]]) -> Iterator[LostProtection]:
     """Yield what is lost when policies go; nothing if nothing that is denied or isolated opens.
 
     :param before: reach with these policies; ``after``: the same sets without them.
@@ -60,17 +60,17 @@ def losses(before: Reach, after: Reach, gone: Mapping[str, Collection[str]]) -> 
                 yield from _lost(before, after, subject, direction, gone[subject.host])
 
 
-def _not_evaluated(before: Reach, host: str, names: Collection[str]) -> Iterator[Loss]:
+def _not_evaluated(before: Reach, host: str, names: Collection[str]) -> Iterator[LostProtection]:
     """Yield why the policies of a cluster cannot be judged."""
     every = tuple(sorted(names))
     view = before.judgement.world.clusters.get(host)
     if view is None or any(entry.kind is SetKind.UNREAD and entry.host == host for entry in before.sets):
-        yield Loss(host=host, policies=every, what="may protect pods, and nothing is known of the pods of that cluster")
+        yield LostProtection(host=host, policies=every, what="may protect pods, and nothing is known of the pods of that cluster")
     elif view.settings.doubts:
-        yield Loss(host=host, policies=every, what=f"cannot be judged: {view.settings.doubts[0]}")
+        yield LostProtection(host=host, policies=every, what=f"cannot be judged: {view.settings.doubts[0]}")
     for rule in view.rules if view is not None else ():
         if rule.policy in names and (why := _doubt(rule)):
-            yield Loss(host=host, policies=(rule.policy,), what=f"cannot be judged: {why}")
+            yield LostProtection(host=host, policies=(rule.policy,), what=f"cannot be judged: {why}")
 
 
 def _doubt(rule: Rule) -> str:
@@ -83,12 +83,12 @@ def _doubt(rule: Rule) -> str:
     return rule.problem or (f"it restricts {strange}, which is not evaluated" if strange else "")
 
 
-def _lost(before: Reach, after: Reach, subject: WorkloadSet, direction: Direction, names: Collection[str]) -> Iterator[Loss]:
+def _lost(before: Reach, after: Reach, subject: WorkloadSet, direction: Direction, names: Collection[str]) -> Iterator[LostProtection]:
     going = [(rule, sure) for rule, sure in before.judgement.selecting(subject, direction) if rule.policy in names]
     walls = isolating(going, direction)
     if walls and not _is_isolated(after, subject, direction):
         where = f"{subject.place} ({listed(subject.workloads)})"
-        yield Loss(
+        yield LostProtection(
             host=subject.host,
             policies=_names(rule for rule, _sure in walls),
             what=f"isolates pods of {where} for {direction.value}, and no policy that stays does so for certain",
@@ -102,7 +102,7 @@ def _lost(before: Reach, after: Reach, subject: WorkloadSet, direction: Directio
                 example = next(opened, None)
                 if example is not None:
                     what = f"{'denies' if entry.deny else 'restricts'} what no policy that stays denies for certain"
-                    yield Loss(host=subject.host, policies=(rule.policy,), what=what, example=example)
+                    yield LostProtection(host=subject.host, policies=(rule.policy,), what=what, example=example)
 
 
 def _is_isolated(reach: Reach, subject: WorkloadSet, direction: Direction) -> bool:
@@ -153,15 +153,15 @@ def _opened(before: Reach, after: Reach, subject: WorkloadSet, direction: Direct
 def _opened_for(before: Reach, after: Reach, subject: WorkloadSet, direction: Direction, ports: PortSet, peers: int) -> Iterator[Example]:
     for old in before.judgement.blocks(subject, direction):
         for new in after.judgement.blocks(after.sets[subject.number], direction):
-            changed = (ports - Ports.of(old.profile).allowed) - Ports.of(new.profile).denied
+            changed = (ports - PortVerdicts.of(old.profile).allowed) - PortVerdicts.of(new.profile).denied
             for peer in numbers_of(old.peers & new.peers & peers) if changed else ():
                 source, destination = (peer, subject.number) if direction is Direction.INGRESS else (subject.number, peer)
                 for outcome, kept in _ports_between(after, source, destination).each():
-                    if outcome is not Outcome.DENIED and (left := changed & kept):
+                    if outcome is not PolicyOutcome.DENIED and (left := changed & kept):
                         yield Example(source=source, destination=destination, ports=left, outcome=outcome)
 
 
-def _ports_between(reach: Reach, source: int, destination: int) -> Ports:
+def _ports_between(reach: Reach, source: int, destination: int) -> PortVerdicts:
     return next(cell.ports for cell in reach.cells[destination] if cell.sources >> source & 1)
 
 

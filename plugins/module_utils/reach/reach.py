@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Final
 
 from ..policies.evaluate.rules import Direction
-from ..policies.evaluate.verdict import Decision, Outcome
+from ..policies.evaluate.verdict import Decision, PolicyOutcome
 from ..services.mesh_view import MeshView
-from .judgement import Judgement, Profile
+from .judgement import PolicyJudgement, Profile
 from .port_set import ALL, NONE, PortSet
 from .workload_set import SetKind, WorkloadSet, WorkloadSets
 
@@ -21,7 +21,7 @@ GROUPS: Final = 10
 
 
 @dataclass(frozen=True)
-class Ports:
+class PortVerdicts:
     """Every port, divided into those that are allowed, denied, and unknown."""
 
     allowed: PortSet
@@ -29,27 +29,31 @@ class Ports:
     unknown: PortSet
 
     @classmethod
-    def of(cls, profile: Profile) -> Ports:
+    def of(cls, profile: Profile) -> PortVerdicts:
         """Return the ports of a profile without the reasons."""
-        found = dict.fromkeys(Outcome, NONE)
+        found = dict.fromkeys(PolicyOutcome, NONE)
         for ports, decision in profile:
             found[decision.outcome] = found[decision.outcome] | ports
-        return cls(found[Outcome.ALLOWED], found[Outcome.DENIED], found[Outcome.UNKNOWN])
+        return cls(found[PolicyOutcome.ALLOWED], found[PolicyOutcome.DENIED], found[PolicyOutcome.UNKNOWN])
 
-    def after(self, other: Ports) -> Ports:
+    def after(self, other: PortVerdicts) -> PortVerdicts:
         """Return the ports of a flow that has to pass both: denied where one denies, allowed where both allow."""
         denied = self.denied | other.denied
         allowed = self.allowed & other.allowed
-        return Ports(allowed, denied, ALL - denied - allowed)
+        return PortVerdicts(allowed, denied, ALL - denied - allowed)
 
-    def each(self) -> Iterator[tuple[Outcome, PortSet]]:
+    def each(self) -> Iterator[tuple[PolicyOutcome, PortSet]]:
         """Yield the outcomes that any port has."""
-        for outcome, ports in ((Outcome.ALLOWED, self.allowed), (Outcome.UNKNOWN, self.unknown), (Outcome.DENIED, self.denied)):
+        for outcome, ports in (
+            (PolicyOutcome.ALLOWED, self.allowed),
+            (PolicyOutcome.UNKNOWN, self.unknown),
+            (PolicyOutcome.DENIED, self.denied),
+        ):
             if ports:
                 yield outcome, ports
 
 
-UNKNOWN: Final = Ports(NONE, NONE, ALL)
+UNKNOWN: Final = PortVerdicts(NONE, NONE, ALL)
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Cell:
     """
 
     sources: int
-    ports: Ports
+    ports: PortVerdicts
     ingress: Profile = ()
     hidden: str = ""
 
@@ -81,11 +85,11 @@ class Explained:
 class _Work:
     """Ports by a number each: they are compared millions of times, and few of them differ."""
 
-    ports: list[Ports] = field(default_factory=list)
-    _numbers: dict[Ports, int] = field(default_factory=dict)
+    ports: list[PortVerdicts] = field(default_factory=list)
+    _numbers: dict[PortVerdicts, int] = field(default_factory=dict)
     _joined: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def number(self, ports: Ports) -> int:
+    def number(self, ports: PortVerdicts) -> int:
         """Return the number of the ports."""
         found = self._numbers.get(ports)
         if found is None:
@@ -106,12 +110,12 @@ class Reach:
     """Reach of all sets in one state of the policies."""
 
     sets: WorkloadSets
-    judgement: Judgement
+    judgement: PolicyJudgement
 
     @classmethod
     def of(cls, sets: WorkloadSets) -> Reach:
         """Return the reach by the policies of the state in which the sets are seen."""
-        return cls(sets, Judgement(sets.index.world, sets))
+        return cls(sets, PolicyJudgement(sets.index.world, sets))
 
     @cached_property
     def cells(self) -> tuple[tuple[Cell, ...], ...]:
@@ -135,7 +139,7 @@ class Reach:
         found: list[dict[int, int]] = [{} for _set in self.sets]
         for subject, bits in self._senders:
             for block in self.judgement.blocks(subject, Direction.EGRESS):
-                ports = work.number(Ports.of(block.profile))
+                ports = work.number(PortVerdicts.of(block.profile))
                 for place, digit in enumerate(reversed(f"{block.peers:b}")):
                     if digit == "1":
                         by_ports = found[place]
@@ -152,7 +156,7 @@ class Reach:
         for block in self.judgement.blocks(destination, Direction.INGRESS):
             if not block.peers & known:
                 continue
-            let_in = work.number(Ports.of(block.profile))
+            let_in = work.number(PortVerdicts.of(block.profile))
             joined: dict[int, int] = {}
             for let_out, sources in egress.items():
                 bits = block.peers & sources & known
@@ -206,7 +210,7 @@ class Reach:
                 found |= answers[place] << entry.number
         return found
 
-    def explained(self, cell: Cell, destination: int, outcome: Outcome) -> list[Explained]:
+    def explained(self, cell: Cell, destination: int, outcome: PolicyOutcome) -> list[Explained]:
         """Return the sources of the cell, divided by what gives its ports this outcome.
 
         After ``GROUPS`` groups of sources with egress policies of their own, the rest is one group that names no policy of theirs.
@@ -216,7 +220,7 @@ class Reach:
         wanted = dict(cell.ports.each()).get(outcome, NONE)
         ingress = [decision for ports, decision in cell.ingress if decision.outcome is outcome and ports & wanted]
         rest = wanted
-        for ports, decision in cell.ingress if outcome is Outcome.DENIED else ():
+        for ports, decision in cell.ingress if outcome is PolicyOutcome.DENIED else ():
             rest = rest - ports if decision.outcome is outcome else rest
         groups: dict[tuple[Decision, ...], int] = {}
         left = cell.sources

@@ -28,7 +28,7 @@ from ..plan.steps import Step
 from ..policies.workload_index import index_workloads
 from .flows import place_of
 from .planned_policies import scene_with_planned_policies
-from .protection import Loss, losses
+from .protection import LostProtection, losses
 from .reach import Reach
 from .workload_set import WorkloadSets, workload_sets
 
@@ -79,7 +79,7 @@ class ReplacedPolicy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Removal:
+class PolicyRemoval:
     """Steps that delete policies, and findings about what is in the way. With findings there are no steps."""
 
     steps: tuple[Step, ...] = ()
@@ -122,7 +122,7 @@ def replaced_policies(entries: Any, members: tuple[str, ...], intents: Collectio
     return tuple(parsed.values())
 
 
-def plan_removal(scene: Scene, named: Iterable[ReplacedPolicy], rows: Rows, managers: Collection[str]) -> Removal:
+def plan_removal(scene: Scene, named: Iterable[ReplacedPolicy], rows: Rows, managers: Collection[str]) -> PolicyRemoval:
     """Return which policies of a provider go.
 
     :param scene: with the policies of the intents, as they are or, in check mode, as a plan leaves them.
@@ -142,9 +142,9 @@ def plan_removal(scene: Scene, named: Iterable[ReplacedPolicy], rows: Rows, mana
                 going[host, policy.shown] = policy, observed
         findings += _not_observed(scene, policy)
     steps = sorted((_deletion(host, policy, observed) for (host, _shown), (policy, observed) in going.items()), key=lambda step: step.wave)
-    findings += _protecting(scene, steps, {place: policy for place, (policy, _there) in going.items()}) if steps else ()
+    findings += _protecting(scene, steps, {place: policy for place, (policy, _object) in going.items()}) if steps else ()
     findings += [_about_nodes(host, policy) for (host, _shown), (policy, observed) in going.items() if _selects_nodes(observed)]
-    return Removal(findings=tuple(findings)) if findings else Removal(steps=tuple(steps))
+    return PolicyRemoval(findings=tuple(findings)) if findings else PolicyRemoval(steps=tuple(steps))
 
 
 def _deletion(host: str, policy: ReplacedPolicy, observed: ObjectFacts) -> Step:
@@ -210,7 +210,7 @@ def _protecting(scene: Scene, steps: Iterable[Step], policies: Mapping[tuple[str
     gone: dict[str, set[str]] = {}
     for host, shown in policies:
         gone.setdefault(host, set()).add(shown)
-    found: dict[tuple[str, str], Loss] = {}
+    found: dict[tuple[str, str], LostProtection] = {}
     for loss in losses(Reach.of(sets), Reach.of(sets.seen_by(without)), gone):
         for shown in loss.policies:
             found.setdefault((loss.host, shown), loss)
@@ -232,7 +232,7 @@ def _leaves_unenforced(key: str, value: str) -> bool:
     return without is not None and without in (value.lower(), parse_bool(value))
 
 
-def _example(loss: Loss, sets: WorkloadSets) -> str:
+def _example(loss: LostProtection, sets: WorkloadSets) -> str:
     example = loss.example
     if example is None:
         return ""
@@ -240,7 +240,7 @@ def _example(loss: Loss, sets: WorkloadSets) -> str:
     return f"for example {source} -> {destination}: {example.ports} {'perhaps ' if example.outcome.value == 'unknown' else ''}allowed then"
 
 
-def _fix(loss: Loss) -> str:
+def _fix(loss: LostProtection) -> str:
     by_hand = "delete the policy yourself, and take it out of the list."
     if loss.isolation:
         return f"Write an intent of action Isolate for the destination, and name it as the intent of the policy; or {by_hand}"

@@ -16,14 +16,14 @@ from typing import Any, Final, TypeVar
 
 from ..base.tables import count
 from ..items.scene import Scene
-from ..policies.evaluate.verdict import Outcome
+from ..policies.evaluate.verdict import PolicyOutcome
 from ..policies.workload_index import WorkloadIndex
-from .difference import Change, ChangeKind, changes_between
+from .difference import ChangeKind, ReachChange, changes_between
 from .flows import ChangeRow, FlowRow, change_rows, flow_rows
 from .matrix import Grain, Matrix, matrix_by_namespace, matrix_lines_by_workload
 from .outsiders import OutsiderRow, outsider_rows
 from .reach import Reach
-from .scope import Scope, check_ends
+from .scope import ReachScope, check_ends
 from .workload_set import SetKind, WorkloadSets, numbers_of, workload_sets
 
 ROWS: Final = 200
@@ -51,7 +51,7 @@ class ReachReport:
 
     now: Reach
     planned: Reach | None  # None: no plan, or one that writes no policy
-    scope: Scope
+    scope: ReachScope
     refused: tuple[str, ...] = ()  # items of the plan that are not carried out
 
     @property
@@ -64,7 +64,7 @@ class ReachReport:
         """Everything that the plan changes within the scope."""
         if self.planned is None:
             return ()
-        found: tuple[Change, ...] = changes_between(self.now, self.planned)
+        found: tuple[ReachChange, ...] = changes_between(self.now, self.planned)
         return tuple(change_rows(self.planned, found, self.scope))
 
     @cached_property
@@ -135,7 +135,7 @@ class ReachReport:
         elif gate is Gate.WORLD:
             yield from (flow_text(row.flow) for row in self.outsiders)
         else:
-            verdicts = (Outcome.ALLOWED, Outcome.UNKNOWN) if gate is Gate.ALLOWED else (Outcome.UNKNOWN,)
+            verdicts = (PolicyOutcome.ALLOWED, PolicyOutcome.UNKNOWN) if gate is Gate.ALLOWED else (PolicyOutcome.UNKNOWN,)
             pods = self.sets.workloads
             for number in numbers_of(self.scope.destinations(self.sets) & pods):
                 cells = [cell for cell in self.now.cells[number] if cell.sources & self.scope.sources(self.sets) & pods]
@@ -172,7 +172,7 @@ class ReachReport:
         }
 
 
-def report_of(index: WorkloadIndex, planned: WorkloadIndex | None, scope: Scope, refused: Iterable[str] = ()) -> ReachReport:
+def report_of(index: WorkloadIndex, planned: WorkloadIndex | None, scope: ReachScope, refused: Iterable[str] = ()) -> ReachReport:
     """Return the report.
 
     :param planned: the index of the same pods with the policies after the plan; None without a plan.
@@ -185,7 +185,7 @@ def report_of(index: WorkloadIndex, planned: WorkloadIndex | None, scope: Scope,
 
 def flow_text(row: FlowRow) -> str:
     """Return ``shop in c1 (web) -> shop in c2 (db): TCP 5432 allowed (CiliumNetworkPolicy shop/db in c2)``."""
-    by = ", ".join(row.policies) or ("no policy" if row.verdict is Outcome.ALLOWED else "; ".join(row.reasons))
+    by = ", ".join(row.policies) or ("no policy" if row.verdict is PolicyOutcome.ALLOWED else "; ".join(row.reasons))
     return f"{row.source} -> {row.destination}: {row.ports} {row.verdict.value} ({by})"
 
 

@@ -41,7 +41,7 @@ class End:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scope:
+class ReachScope:
     """Ends of a question. Without a source it is about outsiders and nodes too."""
 
     source: End = field(default_factory=End)
@@ -68,7 +68,7 @@ def _bits(sets: WorkloadSets, end: End) -> int:
     return bits_of([*(entry.number for entry in sets if end.workloads(entry)), *(entry.number for entry in unread)])
 
 
-def scope_of(params: Mapping[str, Any], members: Sequence[str]) -> Scope:
+def scope_of(params: Mapping[str, Any], members: Sequence[str]) -> ReachScope:
     """Parse the options ``source`` and ``destination``.
 
     :raises InvalidInput: an option is not valid; the message lists all of them.
@@ -77,7 +77,7 @@ def scope_of(params: Mapping[str, Any], members: Sequence[str]) -> Scope:
     source, destination = (_end(problems, name, params.get(name), members) for name in ("source", "destination"))
     if problems.found:
         raise InvalidInput(sentence(problems.found), remedy="See docs/reach.md for how to name sources and destinations.")
-    return Scope(source=source, destination=destination)
+    return ReachScope(source=source, destination=destination)
 
 
 def _end(problems: Problems, path: str, value: Any, members: Sequence[str]) -> End:
@@ -89,7 +89,7 @@ def _end(problems: Problems, path: str, value: Any, members: Sequence[str]) -> E
     return End(**texts)
 
 
-def check_ends(scope: Scope, sets: WorkloadSets) -> None:
+def check_ends(scope: ReachScope, sets: WorkloadSets) -> None:
     """Refuse an end that no workload belongs to: a gate about a misspelled name would always be passed.
 
     :raises InvalidInput: there is none.

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from ..mesh.versions.cilium_config import ip_versions
-from ..policies.evaluate.endpoints import Kind, Party, PolicyEndpoint
+from ..policies.evaluate.endpoints import EndpointKind, Party, PolicyEndpoint
 from ..policies.evaluate.rules import Rule
 from ..policies.evaluate.selectors import Selector
 from ..policies.evaluate.world import PolicyWorld
@@ -187,7 +187,7 @@ def workload_sets(index: WorkloadIndex, *others: WorkloadIndex) -> WorkloadSets:
     for region in regions_of(rules, _families(index)):
         found.append(_outsider(len(found), index.world, region))
     for host in index.world.clusters:
-        party = index.world.party(PolicyEndpoint(kind=Kind.REMOTE_NODE, cluster=host))
+        party = index.world.party(PolicyEndpoint(kind=EndpointKind.REMOTE_NODE, cluster=host))
         found.append(WorkloadSet(number=len(found), kind=SetKind.NODES, host=host, party=party, shown=f"nodes of {host}"))
     for host in unread:
         found.append(WorkloadSet(number=len(found), kind=SetKind.UNREAD, host=host, shown=f"pods of {host}, not known"))
@@ -201,7 +201,7 @@ def _families(index: WorkloadIndex) -> tuple[int, ...]:
 
 
 def _outsider(number: int, world: PolicyWorld, region: Region) -> WorkloadSet:
-    party = world.party(PolicyEndpoint(kind=Kind.WORLD, address=region.address))
+    party = world.party(PolicyEndpoint(kind=EndpointKind.WORLD, address=region.address))
     return WorkloadSet(number=number, kind=SetKind.WORLD, party=party, shown=region.shown)
 
 

@@ -20,7 +20,7 @@ NAME_LIMIT: Final = 100
 NAMED: Final = 4
 
 
-class Kind(StrEnum):
+class LossKind(StrEnum):
     """Kinds of losses that are rehearsed one after the other."""
 
     MEMBERS = "members"
@@ -75,14 +75,14 @@ class Loss:
         }
 
 
-def each_loss(mesh: Mesh, kinds: Collection[Kind]) -> tuple[Loss, ...]:
+def each_loss(mesh: Mesh, kinds: Collection[LossKind]) -> tuple[Loss, ...]:
     """Return one loss for each member, each pair of linked members whose links are gone, and each pair without a network."""
     place = {host: number for number, host in enumerate(mesh.clusters)}
-    pairs = [(a, b) for a, b in mesh.links if place[a] < place[b]] if set(kinds) - {Kind.MEMBERS} else []
-    found = [Loss(name=f"{host} is gone", kind="members", members=frozenset({host})) for host in mesh.clusters if Kind.MEMBERS in kinds]
-    if Kind.LINKS in kinds:
+    pairs = [(a, b) for a, b in mesh.links if place[a] < place[b]] if set(kinds) - {LossKind.MEMBERS} else []
+    found = [Loss(name=f"{host} is gone", kind="members", members=frozenset({host})) for host in mesh.clusters if LossKind.MEMBERS in kinds]
+    if LossKind.LINKS in kinds:
         found += [Loss(name=f"links {a} - {b} are cut", kind="links", links=frozenset({(a, b), (b, a)})) for a, b in pairs]
-    if Kind.NETWORKS in kinds:
+    if LossKind.NETWORKS in kinds:
         found += [Loss(name=f"network {a} - {b} is cut", kind="networks", networks=frozenset({_sorted(a, b)})) for a, b in pairs]
     return tuple(found)
 

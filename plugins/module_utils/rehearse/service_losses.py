@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..items.scene import Scene
 from ..mesh.versions.lost_peer import Seconds
 from .loss import Loss
-from .service_table import Entry, ServiceRow, ServiceTable, Signature
+from .service_table import ServiceRow, ServiceTable, ServiceUse, Signature
 
 
 class Use(NamedTuple):
@@ -32,7 +32,7 @@ class Use(NamedTuple):
         return self.live + self.frozen
 
 
-class Effect(NamedTuple):
+class LossEffect(NamedTuple):
     """What a loss does to clients of one cluster, for one service: the backends in use before it, at once, and later.
 
     ``contracted``: after the next run that carries out the failover contract; None without one. ``dropped``: after Cilium dropped the
@@ -102,7 +102,7 @@ class Clients:
     """Clusters whose clients share one effect of a loss on one service."""
 
     clusters: tuple[str, ...]
-    effect: Effect
+    effect: LossEffect
     dropped_after: Seconds | None
     contracted_within: int | None
 
@@ -144,7 +144,7 @@ class ServiceLoss:
         }
 
 
-def effect_of(signature: Signature, *, dead: int, frozen: int, drops: bool) -> Effect:
+def effect_of(signature: Signature, *, dead: int, frozen: int, drops: bool) -> LossEffect:
     """Return the effect of losing ``dead`` and ``frozen`` remote backends.
 
     :param frozen: all frozen ones after the loss, those of links that do not work today among them.
@@ -157,7 +157,7 @@ def effect_of(signature: Signature, *, dead: int, frozen: int, drops: bool) -> E
     # A contract gives a cluster with a lost peer affinity Local (services/failover.py, _choice).
     contracted = _use("Local", local, live, frozen, dead) if signature.detect_within is not None else None
     dropped = _use(signature.affinity, local, live, 0, 0) if drops else None
-    return Effect(before, at_once, contracted, dropped)
+    return LossEffect(before, at_once, contracted, dropped)
 
 
 def _use(affinity: str, local: int, live: int, frozen: int, dead: int) -> Use:
@@ -194,7 +194,7 @@ class ServiceLosses:
 
     def details(self, loss: Loss) -> tuple[ServiceLoss, ...]:
         """Return the services that a loss harms, the gravest first."""
-        found: dict[ServiceRow, dict[tuple[Effect, Seconds | None, int | None], list[str]]] = {row: {} for row in self._gone(loss)}
+        found: dict[ServiceRow, dict[tuple[LossEffect, Seconds | None, int | None], list[str]]] = {row: {} for row in self._gone(loss)}
         for host, dead, frozen in self._losers(loss):
             drop = self._table.dropped[host]
             for entry, lost_dead, lost_frozen in self._entries(host, dead, frozen):
@@ -247,11 +247,11 @@ class ServiceLosses:
             if dead or frozen:
                 yield host, dead, frozen
 
-    def _entries(self, host: str, dead: frozenset[str], frozen: frozenset[str]) -> Iterator[tuple[Entry, int, int]]:
+    def _entries(self, host: str, dead: frozenset[str], frozen: frozenset[str]) -> Iterator[tuple[ServiceUse, int, int]]:
         """Yield each entry of the cluster that a loss touches, with its dead and its frozen backends after the loss."""
         table = self._table
         broken = table.broken[host]
-        numbers: dict[Entry, list[int]] = {}
+        numbers: dict[ServiceUse, list[int]] = {}
         for peers, place in ((dead, 0), (frozen, 1)):
             for peer in peers:
                 for entry, ready in table.by_peer[host, peer]:

@@ -64,7 +64,7 @@ class Signature(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Entry:
+class ServiceUse:
     """One service as clients of one cluster use it."""
 
     row: ServiceRow
@@ -81,7 +81,7 @@ class ServiceTable:
     """
 
     rows: tuple[ServiceRow, ...]
-    by_peer: Mapping[tuple[str, str], tuple[tuple[Entry, int], ...]]
+    by_peer: Mapping[tuple[str, str], tuple[tuple[ServiceUse, int], ...]]
     by_host: Mapping[str, tuple[ServiceRow, ...]]  # rows with ready backends in the cluster
     dropped: Mapping[str, Seconds | None]
     broken: Mapping[str, frozenset[str]] = field(default_factory=dict)  # cluster -> peers to which its link does not work today
@@ -94,7 +94,7 @@ def table_of(scene: Scene, desired: Desired) -> ServiceTable:
     for local, peer in scene.link_errors:
         if local in broken:
             broken[local].add(peer)
-    by_peer: dict[tuple[str, str], list[tuple[Entry, int]]] = {}
+    by_peer: dict[tuple[str, str], list[tuple[ServiceUse, int]]] = {}
     by_host: dict[str, list[ServiceRow]] = {}
     for row in rows:
         for host, ready in row.ready.items():
@@ -109,7 +109,7 @@ def table_of(scene: Scene, desired: Desired) -> ServiceTable:
             detect = row.contract.detect_within if row.contract and covered else None
             frozen = sum(ready for peer, ready in seen.items() if peer in broken[host])
             signature = Signature(affinity, row.ready.get(host, 0), sum(seen.values()), frozen, detect)
-            entry = Entry(row=row, host=host, signature=signature)
+            entry = ServiceUse(row=row, host=host, signature=signature)
             for peer, ready in seen.items():
                 by_peer.setdefault((host, peer), []).append((entry, ready))
     return ServiceTable(

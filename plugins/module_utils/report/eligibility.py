@@ -19,7 +19,7 @@ from ..checks.registry import registered
 from ..findings.finding import Cure, Finding, Severity
 
 
-class Answer(StrEnum):
+class ObservationState(StrEnum):
     """Whether anything is known of a cluster."""
 
     OBSERVED = "observed"
@@ -30,8 +30,8 @@ class Answer(StrEnum):
 
 
 _ANSWERS: Final = {
-    CredentialsInvalid.code: Answer.CREDENTIALS_INVALID,
-    **dict.fromkeys((Forbidden.code, ServerRefused.code, WriteConflict.code), Answer.REFUSED),
+    CredentialsInvalid.code: ObservationState.CREDENTIALS_INVALID,
+    **dict.fromkeys((Forbidden.code, ServerRefused.code, WriteConflict.code), ObservationState.REFUSED),
 }
 """Code of the failed observation -> answer; every other failure is one to reach the cluster."""
 
@@ -42,7 +42,7 @@ class Eligibility:
 
     eligible: bool
     ready: bool
-    answer: Answer = Answer.OBSERVED
+    answer: ObservationState = ObservationState.OBSERVED
     blocking: tuple[str, ...] = ()  # codes, each once, in the order of the findings; without those that the user accepted
     remedies: int = 0  # findings of severity remediable
 
@@ -69,16 +69,16 @@ def eligibility(
     every = tuple(findings)
     checks = registered()
     cures = {code: entry.cure for code, entry in checks.items()}
-    answers = {host: Answer.NOT_ASKED if host not in asked else Answer.OBSERVED for host in clusters}
+    answers = {host: ObservationState.NOT_ASKED if host not in asked else ObservationState.OBSERVED for host in clusters}
     failed = {f.cluster: _ANSWERS[f.code] for f in every if f.code in _ANSWERS}
-    answers |= {host: failed.get(host, Answer.NOT_REACHED) for host in answers if host in asked and host not in observed}
+    answers |= {host: failed.get(host, ObservationState.NOT_REACHED) for host in answers if host in asked and host not in observed}
     return {host: _of_one([f for f in every if _concerns(f, host)], cures, answer) for host, answer in answers.items()}
 
 
-def _of_one(findings: Iterable[Finding], cures: Mapping[str, Cure], answer: Answer) -> Eligibility:
+def _of_one(findings: Iterable[Finding], cures: Mapping[str, Cure], answer: ObservationState) -> Eligibility:
     own = list(findings)
     blocking = [finding for finding in own if finding.blocks]
-    known = answer is Answer.OBSERVED
+    known = answer is ObservationState.OBSERVED
     return Eligibility(
         eligible=known and not any(cures.get(f.code) is Cure.REINSTALL for f in blocking),
         ready=known and not blocking,

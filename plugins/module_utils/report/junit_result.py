@@ -29,7 +29,7 @@ _Entry = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class JUnitCase:
     """One thing that the run checked. ``wrong``: what is wrong with it; "" if nothing is. ``skipped``: why it was not checked."""
 
     suite: str
@@ -44,8 +44,8 @@ def junit_of_result(result: _Entry, end: RunEnd, *, judges_changes: bool = False
 
     :param judges_changes: the run fails where there is something to write: then each step is a case.
     """
-    run = Case(suite="run", name=end.playbook or "playbook", wrong=end.error)
-    suites: dict[str, list[Case]] = {"run": [run]}
+    run = JUnitCase(suite="run", name=end.playbook or "playbook", wrong=end.error)
+    suites: dict[str, list[JUnitCase]] = {"run": [run]}
     for case in _cases(result, judges_changes=judges_changes):
         suites.setdefault(case.suite, []).append(case)
     root = ET.Element("testsuites", name=one_line(end.mesh or end.playbook, _NAME))
@@ -57,7 +57,7 @@ def junit_of_result(result: _Entry, end: RunEnd, *, judges_changes: bool = False
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def _suite(root: ET.Element, name: str, cases: Sequence[Case], end: RunEnd) -> None:
+def _suite(root: ET.Element, name: str, cases: Sequence[JUnitCase], end: RunEnd) -> None:
     suite = ET.SubElement(root, "testsuite", name=one_line(name, _NAME), timestamp=end.time.strftime("%Y-%m-%dT%H:%M:%S"), time="0")
     for entry in cases:
         case = ET.SubElement(suite, "testcase", name=one_line(entry.name, _NAME), classname=one_line(name, _NAME), time="0")
@@ -75,7 +75,7 @@ def _suite(root: ET.Element, name: str, cases: Sequence[Case], end: RunEnd) -> N
     suite.set("errors", "0")
 
 
-def _cases(result: _Entry, *, judges_changes: bool) -> Iterator[Case]:
+def _cases(result: _Entry, *, judges_changes: bool) -> Iterator[JUnitCase]:
     yield from _findings(result["findings"])
     status = result["status"]
     for link in (status.get("binding") or {}).get("links") or ():
@@ -83,31 +83,33 @@ def _cases(result: _Entry, *, judges_changes: bool) -> Iterator[Case]:
     for binding in (status.get("fabric") or {}).get("bindings") or ():
         good = binding["phase"] == "Connected"
         wrong = "" if good else f"{binding['phase']}. {binding.get('message', '')}".strip()
-        yield Case(suite="bindings", name=binding["name"], wrong=wrong)
+        yield JUnitCase(suite="bindings", name=binding["name"], wrong=wrong)
     for kind in ItemKind:
         for row in status[kind.value]:
-            yield Case(suite=kind.value, name=row["name"], wrong="" if row["phase"] in _GOOD else _reason(row))
+            yield JUnitCase(suite=kind.value, name=row["name"], wrong="" if row["phase"] in _GOOD else _reason(row))
     if judges_changes:
         for step in result["plan"]["steps"]:
             name = f"{step['verb']} {step['object']} in {step['cluster']}"
-            yield Case(suite="changes", name=name, wrong=f"it would be written: {step['why']}")
+            yield JUnitCase(suite="changes", name=name, wrong=f"it would be written: {step['why']}")
     workloads = FleetKind.WORKLOAD
     for workload in result.get(workloads.reported) or ():
         good = workload["status"]["phase"] == workloads.good
-        yield Case(suite=workloads.reported, name=workload["name"], wrong="" if good else _reason(workload["status"]))
+        yield JUnitCase(suite=workloads.reported, name=workload["name"], wrong="" if good else _reason(workload["status"]))
     for hop in (result.get("explanation") or {}).get("hops") or ():
         where = f"{hop['hop']} in {hop['cluster']}" if hop["cluster"] else hop["hop"]
         broken, skipped = hop["verdict"] == "broken", hop["verdict"] == "skipped"
         fix = f"fix: {hop['fix']}" if hop["fix"] else ""
         text = "" if skipped else "\n".join(filter(None, ("" if broken else hop["summary"], *hop["evidence"], fix)))
-        yield Case(suite="hops", name=where, wrong=hop["summary"] if broken else "", text=text, skipped=hop["summary"] if skipped else "")
+        yield JUnitCase(
+            suite="hops", name=where, wrong=hop["summary"] if broken else "", text=text, skipped=hop["summary"] if skipped else ""
+        )
     for loss in (result.get("rehearsal") or {}).get("losses") or ():
         yield _loss(loss)
     for row in (result.get("envelope") or {}).get("rows") or ():
         yield _limit(row)
 
 
-def _findings(findings: Sequence[_Entry]) -> Iterator[Case]:
+def _findings(findings: Sequence[_Entry]) -> Iterator[JUnitCase]:
     """Yield a case for each code in one place; a cluster may have several findings of a code."""
     cases: dict[tuple[str, str], list[_Entry]] = {}
     for finding in findings:
@@ -116,7 +118,7 @@ def _findings(findings: Sequence[_Entry]) -> Iterator[Case]:
     for (suite, code), entries in cases.items():
         wrong = [entry for entry in entries if entry["severity"] == Severity.BLOCKING and not entry["accepted"]]
         text = "\n".join(_described(entry) for entry in entries)
-        yield Case(suite=suite, name=code, wrong=wrong[0]["summary"] if wrong else "", text=text)
+        yield JUnitCase(suite=suite, name=code, wrong=wrong[0]["summary"] if wrong else "", text=text)
 
 
 def _described(finding: _Entry) -> str:
@@ -129,26 +131,28 @@ def _described(finding: _Entry) -> str:
     return "\n".join(lines)
 
 
-def _link(link: _Entry) -> Case:
+def _link(link: _Entry) -> JUnitCase:
     name = f"{link['cluster']} -> {link['peer']}"
     if link["stage"] == LinkStage.NOT_ASKED:
-        return Case(suite="links", name=name, skipped="a limit leaves out the cluster that reads")
-    return Case(suite="links", name=name, wrong="" if link["ready"] else f"{link['stage']}: {link['error'] or 'no error is known'}")
+        return JUnitCase(suite="links", name=name, skipped="a limit leaves out the cluster that reads")
+    return JUnitCase(suite="links", name=name, wrong="" if link["ready"] else f"{link['stage']}: {link['error'] or 'no error is known'}")
 
 
-def _limit(row: _Entry) -> Case:
+def _limit(row: _Entry) -> JUnitCase:
     name = " ".join(filter(None, (row["limit"], row["cluster"], row["detail"])))
     if row["used"] is None:
-        return Case(suite="limits", name=name, skipped=f"not known of {', '.join(row['unknownOf'])}")
+        return JUnitCase(suite="limits", name=name, skipped=f"not known of {', '.join(row['unknownOf'])}")
     text = f"{row['used']} of {row['most']}, {row['percent']} percent"
-    return Case(suite="limits", name=name, wrong=text if row["used"] > row["most"] else "", text="" if row["used"] > row["most"] else text)
+    return JUnitCase(
+        suite="limits", name=name, wrong=text if row["used"] > row["most"] else "", text="" if row["used"] > row["most"] else text
+    )
 
 
-def _loss(row: _Entry) -> Case:
+def _loss(row: _Entry) -> JUnitCase:
     if row["verdict"] == "unknown":
-        return Case(suite="losses", name=row["name"], skipped=row["summary"])
+        return JUnitCase(suite="losses", name=row["name"], skipped=row["summary"])
     harmful = bool(row["harms"])
-    return Case(suite="losses", name=row["name"], wrong=row["summary"] if harmful else "", text="" if harmful else row["summary"])
+    return JUnitCase(suite="losses", name=row["name"], wrong=row["summary"] if harmful else "", text="" if harmful else row["summary"])
 
 
 def _reason(row: _Entry) -> str:

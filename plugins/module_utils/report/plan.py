@@ -26,7 +26,7 @@ MARKDOWN_LIMIT: Final = 2000
 _VERBS: Final[Mapping[str, str]] = {"patch": "change", "apply": "change"}
 
 
-class Row(NamedTuple):
+class PlanLine(NamedTuple):
     """One line of the text; ``step``: it is about a write; ``undo``: how one is undone."""
 
     text: str
@@ -34,31 +34,31 @@ class Row(NamedTuple):
     undo: bool = False
 
 
-def plan_rows(plan: Mapping[str, Any]) -> list[Row]:
+def plan_rows(plan: Mapping[str, Any]) -> list[PlanLine]:
     """Return the links that were decided, the steps in order, their disruptions and how each is undone."""
     steps = plan["steps"]
     short = plan["hash"][:SHORT_HASH]
     left_out = _left_out(plan)
     approved_by = f", hash {short}" if short and not _names_are_needed(plan) else ""
-    more = [Row(f"  {line}") for line in left_out]
+    more = [PlanLine(f"  {line}") for line in left_out]
     if not steps:
-        return [Row(f"Plan: nothing to do{approved_by}"), *more]
-    lines = [Row(f"Plan: {count(len(steps), 'step')}{approved_by}"), *more]
+        return [PlanLine(f"Plan: nothing to do{approved_by}"), *more]
+    lines = [PlanLine(f"Plan: {count(len(steps), 'step')}{approved_by}"), *more]
     if not all(step.get("item") for step in steps):  # the links are as they were, and a plan of items is not about them
-        lines += [Row(f"  {line}") for line in _links(plan.get("links", ()))]
+        lines += [PlanLine(f"  {line}") for line in _links(plan.get("links", ()))]
     items = any(step.get("item") for step in steps)
     columns = [
         (f"wave {step['wave']}", step["cluster"], step["verb"], step["object"], *((step.get("item", ""),) if items else ()))
         for step in steps
     ]
     found = widths(columns)
-    lines += [Row(f"  {row(cells, found)}  {text(step['why'])}".rstrip(), True) for step, cells in zip(steps, columns, strict=True)]
-    lines.append(Row(f"  sum: {_sum(steps)}"))
+    lines += [PlanLine(f"  {row(cells, found)}  {text(step['why'])}".rstrip(), True) for step, cells in zip(steps, columns, strict=True)]
+    lines.append(PlanLine(f"  sum: {_sum(steps)}"))
     disruptions = [f"disruption: {what} ({where})" for what, where in _hosts_by_text(steps, "disruption")]
     # What items do to traffic is said by findings, with the sources that lose access (CM-INT-31).
-    lines += [Row(f"  {line}") for line in disruptions or ([] if items else ["disruption: none"])]
+    lines += [PlanLine(f"  {line}") for line in disruptions or ([] if items else ["disruption: none"])]
     undos = _first_undos([f"undo: {what} ({where})" for what, where in _hosts_by_text(steps, "undo")])
-    return lines + [Row(f"  {line}", undo=True) for line in undos]
+    return lines + [PlanLine(f"  {line}", undo=True) for line in undos]
 
 
 def _sum(steps: Sequence[Mapping[str, Any]]) -> str:

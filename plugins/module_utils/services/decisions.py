@@ -18,7 +18,7 @@ from .assignment import Assignment, Place, assign_services
 from .failover import decide
 from .index import Index, index_of
 from .mesh_view import MeshView
-from .record import Change, patched, reconcile_annotations
+from .record import ServiceWrites, patched, reconcile_annotations
 from .stubs import stub_body
 
 
@@ -37,7 +37,7 @@ class Decisions:
     index: Index
     assignment: Assignment
     wanted: Mapping[Place, Mapping[str, str]]  # annotations, of Services that items with backend Annotations speak for
-    changes: Mapping[Place, Change]  # what has to be written on them
+    changes: Mapping[Place, ServiceWrites]  # what has to be written on them
     stubs: Mapping[Place, Stub]
     view: MeshView  # as it will be
 
@@ -50,7 +50,7 @@ def decisions_of(desired: Desired, scene: Scene) -> Decisions:
     """Return the decisions of a scene. Pure; the same for every caller."""
     index = index_of(scene)
     assignment = assign_services(desired, scene, index)
-    changes: dict[Place, Change] = {}
+    changes: dict[Place, ServiceWrites] = {}
     asked: dict[Place, Mapping[str, str]] = {}
     annotations: dict[Place, Mapping[str, str]] = {}
     for item in desired.each(GlobalService):

@@ -17,7 +17,7 @@ from ..mesh.facts.traffic import Key, ObjectFacts
 from ..mesh.ownership.marks import MANAGED_BY_LABEL, OWNER_LABEL
 from .decisions import Decisions
 from .index import OwnedObject
-from .record import Change, Foreign, record_key
+from .record import Foreign, ServiceWrites, record_key
 
 
 def key_text(key: Key) -> str:
@@ -51,7 +51,7 @@ def system_findings(item: GlobalService, decided: Decisions) -> list[Finding]:
     ]
 
 
-def changed_findings(item: GlobalService, host: str, service: ObjectFacts, change: Change) -> list[Finding]:
+def changed_findings(item: GlobalService, host: str, service: ObjectFacts, change: ServiceWrites) -> list[Finding]:
     """Return findings about annotations of this item that another writer changed.
 
     They are written again where the item still asks for them.
@@ -78,7 +78,7 @@ def changed_findings(item: GlobalService, host: str, service: ObjectFacts, chang
     return found
 
 
-def left_findings(ref: ItemRef, host: str, service: ObjectFacts, change: Change) -> list[Finding]:
+def left_findings(ref: ItemRef, host: str, service: ObjectFacts, change: ServiceWrites) -> list[Finding]:
     """Return findings about annotations that are not restored, because another writer changed them after this binding."""
     if not change.foreign:
         return []

@@ -14,7 +14,7 @@ from ..items.scene import Scene
 from ..mesh.binding.item_kinds import ItemKind
 from ..mesh.binding.model import Binding
 from ..mesh.facts.traffic import Key, ObjectFacts
-from .record import Record, read_record, record_key
+from .record import ServiceRecord, read_record, record_key
 
 
 class RecordedService(NamedTuple):
@@ -22,7 +22,7 @@ class RecordedService(NamedTuple):
 
     host: str
     service: ObjectFacts
-    record: Record
+    record: ServiceRecord
 
 
 class OwnedObject(NamedTuple):

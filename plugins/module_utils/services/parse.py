@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ..base.input_problems import Problems, clip, quoted, suggest
-from ..base.structure import Reader
+from ..base.structure import SchemaReader
 from ..items.labels import valid_key
 from ..items.models import AFFINITIES, Failover, GlobalService, ServiceSelector
 from ..mesh.binding.schemas import SPECS
@@ -26,7 +26,7 @@ _HINTS: Final = {
 def parse_global_service(problems: Problems, name: str, spec: Mapping[str, Any], members: tuple[str, ...]) -> GlobalService | None:
     """Parse the spec of a GlobalService. See ``KindRow`` (reconcile/kinds.py)."""
     before = len(problems.found)
-    given = Reader(problems, _HINTS).read(SPECS["GlobalService"], _flat_labels(problems, spec))
+    given = SchemaReader(problems, _HINTS).read(SPECS["GlobalService"], _flat_labels(problems, spec))
     if len(problems.found) > before:
         return None
     selector = _selector(problems, given["selector"])

@@ -25,7 +25,7 @@ Values: TypeAlias = Mapping[str, str | None]  # annotation -> value; None: it is
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class ServiceRecord:
     """Record of a binding on a Service.
 
     ``earlier``: the former values of the keys that were changed. ``written``: the new values. Both have the same keys.
@@ -50,7 +50,7 @@ class Foreign(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class ServiceWrites:
     """Writes that one Service needs: annotation -> value, None removes it. Empty: it is as wanted."""
 
     patch: Values
@@ -63,7 +63,7 @@ def record_key(binding: Binding) -> str:
     return RECORD_PREFIX + binding.owner
 
 
-def read_record(text: str, permitted: Iterable[str] = ()) -> Record | None:
+def read_record(text: str, permitted: Iterable[str] = ()) -> ServiceRecord | None:
     """Parse a record; None for anything that ``Record.text`` would not write.
 
     Any user who may edit the Service can edit the record, and its values are written: so only of keys that are written in this cluster.
@@ -86,12 +86,12 @@ def read_record(text: str, permitted: Iterable[str] = ()) -> Record | None:
     known = set(earlier).intersection(written_keys(permitted))
     if earlier and not known:
         return None
-    return Record(item=data["item"], earlier=_only(earlier, known), written=_only(written, known))
+    return ServiceRecord(item=data["item"], earlier=_only(earlier, known), written=_only(written, known))
 
 
 def reconcile_annotations(
     annotations: Mapping[str, str], wanted: Mapping[str, str], *, binding: Binding, item: str, permitted: Iterable[str] = ()
-) -> Change:
+) -> ServiceWrites:
     """Return the change that makes a Service with ``annotations`` hold ``wanted`` (keys of ``written_keys``).
 
     With an empty ``wanted`` it restores the former values. A value that is already as wanted is its owner's and is neither written nor
@@ -112,12 +112,12 @@ def reconcile_annotations(
             foreign.append(Foreign(name, written, annotations.get(name)))
     target = _target(base, wanted)
     changed = [name for name in keys if target[name] != base[name]]
-    after = Record(item=item, earlier={name: base[name] for name in changed}, written={name: target[name] for name in changed})
+    after = ServiceRecord(item=item, earlier={name: base[name] for name in changed}, written={name: target[name] for name in changed})
     patch: dict[str, str | None] = {name: target[name] for name in keys if annotations.get(name) != target[name]}
     new = after.text() if changed else None
     if text != new:
         patch[key] = new
-    return Change(patch=patch, foreign=tuple(foreign), unreadable=text is not None and record is None)
+    return ServiceWrites(patch=patch, foreign=tuple(foreign), unreadable=text is not None and record is None)
 
 
 def patched(annotations: Mapping[str, str], patch: Values) -> dict[str, str]:

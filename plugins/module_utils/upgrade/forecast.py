@@ -22,11 +22,11 @@ from ..reach.difference import ChangeKind, changes_between
 from ..reach.flows import ChangeRow, change_rows
 from ..reach.reach import Reach
 from ..reach.report import flow_text
-from ..reach.scope import Scope
+from ..reach.scope import ReachScope
 from ..reach.workload_set import workload_sets
 from .effect import Effect, Need
 from .forecast_facts import Values, facts_after, prepared_facts
-from .hop import Hop, hops_of, skewed
+from .hop import UpgradeHop, hops_of, skewed
 from .rules import HopContext, effects_of
 
 PLANNED: Final = 60
@@ -55,7 +55,7 @@ class HopForecast:
     ``writes`` are the steps of connect that it makes necessary, ``findings`` those that its cluster has only then.
     """
 
-    hop: Hop
+    hop: UpgradeHop
     facts: ClusterFacts  # after the hop
     effects: tuple[Effect, ...]
     writes: tuple[Step, ...] = ()
@@ -233,7 +233,7 @@ class _Known:
 
 
 def _policy_changes(
-    scene: Scene, before: Mapping[str, ClusterFacts], after: Mapping[str, ClusterFacts], hops: list[Hop]
+    scene: Scene, before: Mapping[str, ClusterFacts], after: Mapping[str, ClusterFacts], hops: list[UpgradeHop]
 ) -> tuple[tuple[ChangeRow, ...], dict[str, tuple[Effect, ...]]]:
     """Return what the policies of all members mean otherwise after a round, and the effects on the clusters of its hops.
 
@@ -262,7 +262,7 @@ def _changed(scene: Scene, before: Mapping[str, ClusterFacts], after: Mapping[st
     now, then = WorkloadIndex(replace(scene, facts=before)), WorkloadIndex(replace(scene, facts=after))
     sets = workload_sets(now, then)
     planned = Reach.of(sets.seen_by(then))
-    return tuple(change_rows(planned, changes_between(Reach.of(sets), planned), Scope()))
+    return tuple(change_rows(planned, changes_between(Reach.of(sets), planned), ReachScope()))
 
 
 def _turns_local(before: ClusterFacts, after: ClusterFacts) -> bool:
@@ -283,7 +283,7 @@ def _concerns(row: ChangeRow, host: str) -> bool:
     return any(policy.endswith(f" in {host}") for policy in row.flow.policies) or row.flow.destination.cluster == host
 
 
-def _local_effect(hop: Hop, rows: list[ChangeRow]) -> Effect:
+def _local_effect(hop: UpgradeHop, rows: list[ChangeRow]) -> Effect:
     return Effect(
         rule="policy_local_by_default",
         cluster=hop.host,
@@ -300,7 +300,7 @@ def _local_effect(hop: Hop, rows: list[ChangeRow]) -> Effect:
     )
 
 
-def _meaning_effect(hop: Hop, rows: list[ChangeRow]) -> Effect:
+def _meaning_effect(hop: UpgradeHop, rows: list[ChangeRow]) -> Effect:
     return Effect(
         rule="policies",
         cluster=hop.host,

@@ -12,7 +12,7 @@ from ..mesh.versions.minors import Minor
 
 
 @dataclass(frozen=True)
-class Hop:
+class UpgradeHop:
     """Upgrade of one member by one minor. All hops of a ``round`` lead to the same minor."""
 
     round: int
@@ -24,14 +24,14 @@ class Hop:
         return f"{self.host}: {self.before} to {self.after}"
 
 
-def hops_of(minors: Mapping[str, Minor], target: Minor) -> tuple[Hop, ...]:
+def hops_of(minors: Mapping[str, Minor], target: Minor) -> tuple[UpgradeHop, ...]:
     """Return the hops that bring every member to ``target``, the members furthest behind first.
 
     Each round lifts all members of the lowest minor, one after the other. So two members are never further apart than one minor, or than
     they are now. Cilium's documentation allows one minor within a mesh, and one minor per upgrade.
     """
     state = dict(minors)
-    found: list[Hop] = []
+    found: list[UpgradeHop] = []
     rounds = 0
     while state and min(state.values()) < target:
         lowest = min(state.values())
@@ -39,7 +39,7 @@ def hops_of(minors: Mapping[str, Minor], target: Minor) -> tuple[Hop, ...]:
         after = Minor(lowest.major, lowest.minor + 1)
         for host, minor in state.items():
             if minor == lowest:
-                found.append(Hop(rounds, host, lowest, after))
+                found.append(UpgradeHop(rounds, host, lowest, after))
                 state[host] = after
     return tuple(found)
 
@@ -55,7 +55,7 @@ def skewed(mesh: Mesh, minors: Mapping[str, Minor]) -> tuple[tuple[str, str], ..
     )
 
 
-def widest_skew(mesh: Mesh, minors: Mapping[str, Minor], hops: Sequence[Hop]) -> int:
+def widest_skew(mesh: Mesh, minors: Mapping[str, Minor], hops: Sequence[UpgradeHop]) -> int:
     """Return the largest distance in minors between two linked members at any moment of the way."""
     state, widest = dict(minors), 0
     for hop in (None, *hops):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input_problems import Problems
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.structure import Reader
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.structure import SchemaReader
 
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 TEXT = {"type": "string", "maxLength": 5}
@@ -43,7 +43,7 @@ JSON = st.recursive(
 
 def read(schema: dict[str, Any], value: Any) -> tuple[Any, str]:
     problems = Problems()
-    found = Reader(problems).read(schema, value, "at")
+    found = SchemaReader(problems).read(schema, value, "at")
     return found, "; ".join(problems.found)
 
 

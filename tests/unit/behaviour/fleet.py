@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import ObjectKey
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import TenantObject
 from tests.testing.members_world import NOW, PLANES, WORKS
 
 from .adapter import Json, still
@@ -146,7 +146,7 @@ def _no_karmada() -> Json:
 def _what_is_not_wanted_does_not_go() -> Json:
     of = Workloads(fleet(web()))
     of.run("first")
-    path, namespace = ObjectKey("Deployment", "web").path(NAMESPACE), f"/api/v1/namespaces/{NAMESPACE}"
+    path, namespace = TenantObject("Deployment", "web").path(NAMESPACE), f"/api/v1/namespaces/{NAMESPACE}"
     of.karmada.holds = {path: "karmada.io/binding-controller", namespace: "kubernetes"}
     of.variable = fleet()
     of.karmada.kill(member("b"))

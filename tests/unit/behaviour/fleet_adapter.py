@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput, MeshError
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import KINDS, ObjectKey
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import KINDS, TenantObject
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import Tenant, karmada_namespace, member_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import Interrupted, Outcome, finding_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.shown_lines import lines_of
@@ -54,7 +54,7 @@ class Workloads:
 
     def put(self, kind: str, name: str, body: Mapping[str, Any]) -> None:
         """Put an object of another program into Karmada."""
-        path = f"/api/v1/namespaces/{NAMESPACE}" if kind == "Namespace" else ObjectKey(kind, name).path(NAMESPACE)
+        path = f"/api/v1/namespaces/{NAMESPACE}" if kind == "Namespace" else TenantObject(kind, name).path(NAMESPACE)
         version = "v1" if kind == "Namespace" else KINDS[kind].api_version
         metadata = {"name": NAMESPACE if kind == "Namespace" else name, "uid": "uid-foreign", "resourceVersion": "1", "generation": 1}
         self.karmada.objects[path] = {"apiVersion": version, "kind": kind, "metadata": metadata, **body}

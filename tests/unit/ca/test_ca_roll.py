@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.apply.apply import apply_plan
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.roll import Request
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.ca.roll import RollRequest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.lock.lock import Terms
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, ReaderFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust.ca_roll import RollStage, keys_secret
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ca_roll import RequestOf, Roll, Timer, roll_ca
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.ca_roll import RequestOf, RollRun, Timer, roll_ca
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.judgement import context_of, judge_and_plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.outcome import Outcome, Recorder
@@ -80,9 +80,9 @@ def run(
 
 
 def asked_for(mesh: Mesh, *clusters: str, source: str = "", until: RollStage = RollStage.DROP) -> RequestOf:
-    def request(facts: Mapping[str, ClusterFacts]) -> Request:
+    def request(facts: Mapping[str, ClusterFacts]) -> RollRequest:
         every = [h for h in mesh.clusters if h != source and facts[h].ca.digest != facts[source].ca.digest] if source else mesh.clusters
-        return Request(clusters=tuple(clusters or every), days=1095, source=source, until=until)
+        return RollRequest(clusters=tuple(clusters or every), days=1095, source=source, until=until)
 
     return request
 
@@ -234,7 +234,7 @@ def test_two_controllers_at_once_make_one_roll(every: int) -> None:
     world, mesh = connected(2, tls_method="cronJob")
     before = ca_digests(world)
     found = Recorder()
-    other, timer = Roll(run_of(world, mesh), OPTIONS, asked_for(mesh), found), Timer(lambda: 0.0)
+    other, timer = RollRun(run_of(world, mesh), OPTIONS, asked_for(mesh), found), Timer(lambda: 0.0)
     turn, busy = itertools.count(1), False
 
     def interfere() -> None:

@@ -25,7 +25,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import cilium_version
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ipsec import ipsec_enabled, ipsec_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.node_health import health_off
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.settings import Settings, settings_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.settings import PolicySettings, settings_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.plan import plan_intents
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.hubble import hubble_on, observe_pods_command
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.failover_findings import cache_ttl
@@ -70,7 +70,7 @@ SPECS: Final[Mapping[str, Mapping[str, object]]] = {
 EXPOSURES: Final = tuple(exposure(name, ("c1", "c2"), **spec) for name, spec in SPECS.items())
 
 
-def _policy_settings(facts: ClusterFacts) -> Settings:
+def _policy_settings(facts: ClusterFacts) -> PolicySettings:
     return settings_of(cilium_version(facts), facts.config or {})
 
 
@@ -159,7 +159,7 @@ def _readings(facts: tuple[ClusterFacts, ...]) -> Iterator[str]:
     for name, reading in READINGS.items():
         yield f"{name} {reading(facts[0])}"
     policy = _policy_settings(facts[0])
-    for entry in fields(Settings):
+    for entry in fields(PolicySettings):
         value = getattr(policy, entry.name)
         if entry.name not in ("version", "filters", "doubts"):
             yield f"{entry.name} {' '.join(sorted(map(str, value))) if isinstance(value, frozenset) else value}"

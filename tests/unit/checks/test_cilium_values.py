@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.cilium_config import flag_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.cilium_values import KEYS, Kind, key_of, refused_values
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.cilium_values import (
+    KEYS,
+    ValueType,
+    key_of,
+    refused_values,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import SUPPORTED, Minor
 from tests.collection_path import CHECKOUT
 from tests.lab.profiles.charts import CHARTS, COMMON_CONFIG
@@ -31,7 +36,7 @@ SPELLINGS: Final = {
     for text in ["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"]
 }
 """What strconv.ParseBool takes (go doc strconv ParseBool)."""
-FLAGS: Final = tuple(name for name, rows in KEYS.items() if rows[-1].kind is Kind.FLAG)
+FLAGS: Final = tuple(name for name, rows in KEYS.items() if rows[-1].kind is ValueType.FLAG)
 
 
 def release(minor: str) -> Minor:
@@ -68,7 +73,7 @@ def test_every_word_that_a_minor_accepts_has_a_row_and_only_these_are_not_refuse
     for key, rows in TABLE.items():
         for minor in MINORS:
             way = key_of(key, release(minor))
-            if way is None or way.kind not in (Kind.WORD, Kind.WORDS):
+            if way is None or way.kind not in (ValueType.WORD, ValueType.WORDS):
                 continue
             told = {value: row for row in rows if minor in row.minors for value in row.values if value is not None and not row.both}
             accepted = {word for word, rule in way.words.items() if not rule or way.accepts(word, release(minor))}
@@ -101,7 +106,7 @@ def test_every_spelling_of_a_boolean_is_read_as_go_reads_it_and_no_other(default
 @given(st.sampled_from(FLAGS), st.sampled_from(MINORS), st.sampled_from((*SPELLINGS, "yes", "on", "")) | st.text(max_size=8))
 def test_a_text_that_is_no_boolean_is_reported_and_only_such_a_text(key: str, minor: str, text: str) -> None:
     way = key_of(key, release(minor))
-    words = ("true", "false") if way is not None and way.kind is Kind.WORD else tuple(SPELLINGS)
+    words = ("true", "false") if way is not None and way.kind is ValueType.WORD else tuple(SPELLINGS)
     facts = cluster_facts(version=f"{minor}.{PATCHES[minor]}", config={key: text})
     codes = {finding.code for finding in run_checks(context_of(facts))}
     assert ("CM-CFG-04" in codes) == (way is not None and text not in words)

@@ -15,7 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks imp
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.context import CheckContext
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Finding, Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, NodeFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.eligibility import Answer, Eligibility, eligibility
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.eligibility import Eligibility, ObservationState, eligibility
 from tests.collection_path import CHECKOUT
 from tests.testing.facts_builders import cluster_facts, context_of, failure
 from tests.testing.rows import in_one_test
@@ -64,7 +64,7 @@ def test_what_the_user_accepts_does_not_count() -> None:
 
 def test_nothing_is_claimed_of_a_cluster_that_did_not_answer() -> None:
     rows = judged(context_of(C1, failures=[failure("c2", "CM-API-03")]))
-    refused = Eligibility(eligible=False, ready=False, answer=Answer.REFUSED, blocking=("CM-API-03",))
+    refused = Eligibility(eligible=False, ready=False, answer=ObservationState.REFUSED, blocking=("CM-API-03",))
     assert rows["c2"] == refused and rows["c1"] == SOUND
 
 
@@ -73,8 +73,9 @@ def test_nothing_is_claimed_of_a_cluster_that_did_not_answer() -> None:
 def test_a_cluster_that_answers_is_not_called_unreached(error: type[ClusterError]) -> None:
     """401, 403, 409 and 422 are answers, also to a cluster of which nothing else is known."""
     row = judged(context_of(C1, failures=[failure("c2", error.code)]))["c2"]
-    answers = {"CM-API-02": Answer.CREDENTIALS_INVALID} | dict.fromkeys(("CM-API-03", "CM-API-04", "CM-API-05"), Answer.REFUSED)
-    assert row.answer is answers.get(error.code, Answer.NOT_REACHED)
+    refused = dict.fromkeys(("CM-API-03", "CM-API-04", "CM-API-05"), ObservationState.REFUSED)
+    answers = {"CM-API-02": ObservationState.CREDENTIALS_INVALID, **refused}
+    assert row.answer is answers.get(error.code, ObservationState.NOT_REACHED)
     assert (row.eligible, row.ready) == (False, False)
 
 
@@ -82,12 +83,12 @@ def test_a_cluster_that_answers_is_not_called_unreached(error: type[ClusterError
 def test_a_cluster_that_was_not_reached_is_never_eligible_however_grave_that_is_for_the_run(severity: Severity) -> None:
     silent = Finding(code="CM-API-01", severity=severity, cluster="c2", summary="x")
     row = eligibility([silent], ["c1", "c2"], observed=["c1"], asked=["c1", "c2"])["c2"]
-    assert (row.eligible, row.ready, row.answer) == (False, False, Answer.NOT_REACHED)
+    assert (row.eligible, row.ready, row.answer) == (False, False, ObservationState.NOT_REACHED)
 
 
 def test_nothing_is_said_of_a_cluster_that_was_not_asked() -> None:
     row = eligibility([], ["c1", "c2"], observed=["c1"], asked=["c1"])["c2"]
-    assert (row.eligible, row.ready, row.answer) == (False, False, Answer.NOT_ASKED)
+    assert (row.eligible, row.ready, row.answer) == (False, False, ObservationState.NOT_ASKED)
 
 
 def test_remedies_are_counted_and_do_not_stop_anything() -> None:

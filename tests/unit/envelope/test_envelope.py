@@ -17,8 +17,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.envelope.c
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.envelope.envelope import (
     NEWCOMER,
     Envelope,
+    EnvelopeRow,
     Newcomer,
-    Row,
     envelope_of,
     newcomer_of,
 )
@@ -52,7 +52,7 @@ def envelope(*sizes: ClusterSize, newcomer: Newcomer | None = SMALL, topology: T
     return envelope_of(mesh(*(s.host for s in sizes), topology=topology), {s.host: s for s in sizes}, newcomer, **more)
 
 
-def row(found: Envelope, bound: Bound, cluster: str, detail: str = "") -> Row:
+def row(found: Envelope, bound: Bound, cluster: str, detail: str = "") -> EnvelopeRow:
     return next(r for r in found.rows if (r.now.bound, r.now.cluster) == (bound, cluster) and detail in r.now.detail)
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.hop import Answer, Explanation, Hop
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.hop import Explanation, Hop, HopVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.question import question_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.explain_lines import explain_lines
 
@@ -18,8 +18,8 @@ QUESTION = question_of(
     ("c1", "c2"),
 )
 HOPS = (
-    Hop(name="source", answer=Answer.OK, cluster="c1", summary="1 pod"),
-    Hop(name="ingress policy", answer=Answer.BROKEN, cluster="c2", summary="no", evidence=("one", "two\x1b[31m\nred"), fix="change it"),
+    Hop(name="source", answer=HopVerdict.OK, cluster="c1", summary="1 pod"),
+    Hop(name="ingress policy", answer=HopVerdict.BROKEN, cluster="c2", summary="no", evidence=("one", "two\x1b[31m\nred"), fix="change it"),
 )
 
 

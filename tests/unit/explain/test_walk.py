@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.hop import Answer, Explanation
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.hop import Explanation, HopVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.inputs import EndpointIdentity, ExplainInputs
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.question import Question, question_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.trace import trace_path
@@ -66,9 +66,9 @@ def answers(found: Explanation) -> dict[tuple[str, str], str]:
 
 def only_broken(found: Explanation, name: str, cluster: str) -> str:
     """The summary of the one hop that is broken; it is this one."""
-    broken = [hop for hop in found.hops if hop.answer is Answer.BROKEN]
+    broken = [hop for hop in found.hops if hop.answer is HopVerdict.BROKEN]
     assert [(hop.name, hop.cluster) for hop in broken] == [(name, cluster)]
-    assert found.answer is Answer.BROKEN
+    assert found.answer is HopVerdict.BROKEN
     assert found.summary.startswith("No: ")
     return broken[0].summary
 
@@ -94,7 +94,7 @@ def test_when_nothing_is_wrong_every_hop_says_so() -> None:
         ("ingress policy", "c2"): "ok",
         ("network", "c1"): "ok",
     }
-    assert found.answer is Answer.OK
+    assert found.answer is HopVerdict.OK
     assert found.summary == "Nothing is in the way"
 
 
@@ -122,7 +122,7 @@ def test_the_network_is_judged_by_the_node_health_of_the_agents(there: Any, back
 def test_a_way_within_one_cluster_is_known_to_its_end() -> None:
     here = consumer(pods=(WEB, *BACKENDS), slices=(slice_facts(ready=2),), services=(service(),))
     found = explain(here)
-    assert found.answer is Answer.OK
+    assert found.answer is HopVerdict.OK
     assert answers(found)["link", "c1"] == answers(found)["network", "c1"] == "skipped"
 
 
@@ -176,7 +176,7 @@ def test_backends_of_a_cluster_that_does_not_answer_are_not_known_and_the_link_t
     seen_scene = scene(consumer(), members=("c2",), failures=silent)
     found = trace_path(question(), ExplainInputs(scene=seen_scene, links=links))
     backend = next(hop for hop in found.hops if hop.name == "backend")
-    assert backend.answer is Answer.UNKNOWN
+    assert backend.answer is HopVerdict.UNKNOWN
     assert f"c2: does not answer (no answer within 5 s){said}" in backend.evidence
 
 
@@ -191,7 +191,7 @@ def test_a_link_that_is_not_ready_is_named_in_its_direction_with_its_error() -> 
     late = {**READY, "ready": False, "stage": "tls", "error": "x509: unknown authority"}
     found = explain(links={("c1", "c2"): READY, ("c2", "c1"): late})
     assert "c2 -> c1 is not ready (stage tls)" in only_broken(found, "link", "c2")
-    broken = next(hop for hop in found.hops if hop.answer is Answer.BROKEN)
+    broken = next(hop for hop in found.hops if hop.answer is HopVerdict.BROKEN)
     assert "x509: unknown authority" in broken.evidence
 
 
@@ -221,7 +221,7 @@ def test_a_policy_that_does_not_let_the_client_in_is_named() -> None:
     rule = {"endpointSelector": {"matchLabels": {"app": "nginx"}}, "ingress": [{"fromEndpoints": [{"matchLabels": {"app": "other"}}]}]}
     found = explain(there=provider(policies=(cnp("closed", rule),)))
     assert only_broken(found, "ingress policy", "c2") == "policy does not let it through (TCP 8080)"
-    broken = next(hop for hop in found.hops if hop.answer is Answer.BROKEN)
+    broken = next(hop for hop in found.hops if hop.answer is HopVerdict.BROKEN)
     assert any("production/closed" in entry for entry in broken.evidence)
 
 
@@ -235,12 +235,12 @@ def test_a_policy_that_cilium_refuses_leaves_the_hop_unknown_with_what_to_do() -
     valid: dict[str, Any] = {"endpointSelector": {}, "ingress": [{}]}
     said = replace(cnp("said", valid), status={"conditions": [{"type": "Valid", "status": "False", "message": "no"}]})
     by_condition = next(hop for hop in explain(there=provider(policies=(said,))).hops if hop.name == "ingress policy")
-    assert by_condition.answer is Answer.UNKNOWN and "condition Valid is False" in by_condition.evidence[0]
+    assert by_condition.answer is HopVerdict.UNKNOWN and "condition Valid is False" in by_condition.evidence[0]
 
     found = explain(there=provider(policies=(cnp("of-nodes", rule),)))
     ingress = next(hop for hop in found.hops if hop.name == "ingress policy")
 
-    assert ingress.answer is Answer.UNKNOWN
+    assert ingress.answer is HopVerdict.UNKNOWN
     assert "Cilium refuses it: fromNodes needs enable-node-selector-labels" in ingress.evidence[0]
     assert "Correct the policy that Cilium refuses" in ingress.fix and "CM-INT-19" in ingress.fix
 
@@ -250,19 +250,19 @@ def test_pods_of_one_service_that_differ_in_what_they_accept_leave_it_open() -> 
     pods = (pod("nginx-0", app="nginx", tier="closed"), pod("nginx-1", app="nginx"))
     found = explain(there=provider(policies=(cnp("some", rule),), pods=pods))
     ingress = next(hop for hop in found.hops if hop.name == "ingress policy")
-    assert (ingress.answer, ingress.summary) == (Answer.UNKNOWN, "it depends on the pod (TCP 8080)")
+    assert (ingress.answer, ingress.summary) == (HopVerdict.UNKNOWN, "it depends on the pod (TCP 8080)")
     assert len(ingress.evidence) == 2
 
 
 @pytest.mark.parametrize(
     ("identity", "expected"),
     [
-        (EndpointIdentity(id=0, state="waiting-for-identity"), Answer.BROKEN),
-        (EndpointIdentity(id=65537, state="regenerating"), Answer.BROKEN),
-        (None, Answer.UNKNOWN),
+        (EndpointIdentity(id=0, state="waiting-for-identity"), HopVerdict.BROKEN),
+        (EndpointIdentity(id=65537, state="regenerating"), HopVerdict.BROKEN),
+        (None, HopVerdict.UNKNOWN),
     ],
 )
-def test_a_client_without_an_identity_is_reported(identity: EndpointIdentity | None, expected: Answer) -> None:
+def test_a_client_without_an_identity_is_reported(identity: EndpointIdentity | None, expected: HopVerdict) -> None:
     found = explain(identities={("c1", NAMESPACE, "web-0"): identity})
     assert next(hop for hop in found.hops if hop.name == "identity").answer is expected
 
@@ -320,7 +320,7 @@ def test_a_port_without_a_name_goes_with_any_other_since_1_18(version: str, fits
     nameless = service(annotations=GLOBAL, ports=({"port": 80, "protocol": "TCP", "targetPort": 8080},))
     found = explain(consumer(services=(nameless,)), version=version)
     backend = next(hop for hop in found.hops if hop.name == "backend")
-    assert (backend.answer is Answer.OK) is fits, backend
+    assert (backend.answer is HopVerdict.OK) is fits, backend
     assert any("has no port named" in line for line in backend.evidence) is not fits
 
 

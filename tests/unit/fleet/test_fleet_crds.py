@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input_problems import Problems
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.structure import Reader
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.structure import SchemaReader
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.parse import parse_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.schemas import SPECS
 from mesh_operator.base.kinds import FLEET_GROUP, VERSION
@@ -34,7 +34,7 @@ POD = ("properties", "template", "properties", "spec", "properties")
 
 def read(kind: str, spec: Any) -> tuple[Any, list[str]]:
     problems = Problems()
-    return Reader(problems).read(SPECS[kind], spec), problems.found
+    return SchemaReader(problems).read(SPECS[kind], spec), problems.found
 
 
 def pod_fields(kind: str = "FleetWorkload") -> dict[str, Any]:

@@ -11,14 +11,14 @@ from typing import Final
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import ObjectKey
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import TenantObject
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import FleetWorkload, Operation
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import karmada_namespace, member_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet import GRACE
 from tests.testing.karmada_api import SHOP, ModelFleet, ModelRun
 
 NAMESPACE: Final = karmada_namespace(SHOP)
-DEPLOYMENT: Final = ObjectKey("Deployment", "web").path(NAMESPACE)
+DEPLOYMENT: Final = TenantObject("Deployment", "web").path(NAMESPACE)
 POLICY: Final = f"/apis/policy.karmada.io/v1alpha1/namespaces/{NAMESPACE}/propagationpolicies/web"
 REVISION: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/controllerrevisions/web-r1"
 
@@ -76,7 +76,7 @@ def test_what_a_dead_cluster_still_has_is_awaited_and_named_by_every_run(fleet: 
 def test_an_object_beside_a_workload_that_does_not_go_is_named() -> None:
     fleet, config = ModelFleet(), {"kind": "ConfigMap", "name": "conf", "data": {"A": "1"}}
     assert fleet.run([replace(workload(), resources=(config,))]).outcome.unmet == ""
-    path = ObjectKey("ConfigMap", "conf").path(NAMESPACE)
+    path = TenantObject("ConfigMap", "conf").path(NAMESPACE)
     fleet.model.holds = {path: "example.com/backup"}
     run = fleet.run([workload()])
     (said,) = told(run)

@@ -24,7 +24,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
     Unreachable,
     WriteConflict,
 )
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import ObjectKey as FleetKey
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import TenantObject
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import member_name
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.parse import parse_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet import FleetRun, run_fleet
@@ -251,7 +251,7 @@ def test_whatever_karmada_answers_to_a_write_the_result_says_so_nothing_is_lost_
                 assert outcome.findings or (wait and there(failing.model) == goal), f"{where}: the result says nothing of it"
             assert failing.failed, where
             for name in kept:
-                key = FleetKey("Deployment", name)
+                key = TenantObject("Deployment", name)
                 assert all(failing.model.image_in(member_name(TENANT, cluster), key) for cluster in "abc"), f"{where}: {name} is lost"
             again = FailingWrites(failing.model)
             assert (again.run(after).unmet, there(failing.model)) == ("", goal), where

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import annotations_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import REVISION_ANNOTATION, ObjectKey
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import REVISION_ANNOTATION, TenantObject
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.evictions import evictions_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import (
+    ClusterRequirement,
     Fleet,
     FleetCluster,
     FleetRequest,
@@ -23,7 +24,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.mode
     Migration,
     Operation,
     PlacementPolicy,
-    Requirement,
     RolloutRules,
     Spread,
 )
@@ -43,7 +43,7 @@ from tests.testing.karmada_model import KarmadaModel, Refused
 from tests.testing.rows import in_one_test
 
 TENANT = Tenant("shop", "default")
-KEY = ObjectKey("Deployment", "web")
+KEY = TenantObject("Deployment", "web")
 NAMES = ("a", "b", "c")
 ZONES = {"a": "north", "b": "south", "c": "south"}
 MIGRATING = PlacementPolicy(name="movable", strategy="FixedReplicas", migration=Migration(auto=True, dwell=60, unhealthy=60))
@@ -55,7 +55,7 @@ class Story:
 
     karmada: KarmadaModel
     wanted: FleetWorkload
-    requirements: tuple[Requirement, ...] = ()  # of the policy "there"
+    requirements: tuple[ClusterRequirement, ...] = ()  # of the policy "there"
     policies: dict[str, PlacementPolicy] = field(default_factory=dict)  # further ones
     connected: Collection[str] | None = NAMES  # by the mesh "edge"; None: nothing is known of it
     gone: bool = False
@@ -555,7 +555,7 @@ def test_a_global_service_is_in_every_cluster_of_the_fleet_and_stays_when_the_wo
     """A Service that Karmada did not bring would be in the way of a workload that comes."""
     service = {"ports": [{"port": 80}], "global": True, "meshRef": {"name": "edge"}}
     story.karmada.members[member("a")] = {**TENANT.labels, "tier": "edge"}
-    story.requirements = (Requirement("tier", "In", ("edge",)),)
+    story.requirements = (ClusterRequirement("tier", "In", ("edge",)),)
     story.wanted = replace(story.wanted, service=service, placement="there")
     story.long_rounds(8)
     assert (story.homes(), story.homes("Service"), story.status()["phase"]) == ("a", "abc", "Available")
@@ -575,7 +575,7 @@ def test_clusters_of_clients_get_a_changed_global_service_when_all_clusters_with
     """A port that is wrong would else be wrong for every client with the first wave."""
     for name in "ab":
         story.karmada.members[member(name)] = {**TENANT.labels, "tier": "edge"}
-    story.requirements = (Requirement("tier", "In", ("edge",)),)
+    story.requirements = (ClusterRequirement("tier", "In", ("edge",)),)
     service = {"ports": [{"port": 80}], "global": True, "meshRef": {"name": "edge"}}
     story.wanted = replace(story.wanted, service=service, placement="there")
     story.long_rounds(8)
@@ -591,7 +591,7 @@ def test_clusters_of_clients_get_a_changed_global_service_when_all_clusters_with
 
 def test_a_client_that_is_not_ready_does_not_stop_a_rollout(story: Story) -> None:
     story.karmada.members[member("a")] = story.karmada.members[member("b")] = {**TENANT.labels, "tier": "edge"}
-    story.requirements = (Requirement("tier", "In", ("edge",)),)
+    story.requirements = (ClusterRequirement("tier", "In", ("edge",)),)
     service = {"ports": [{"port": 80}], "global": True, "meshRef": {"name": "edge"}}
     story.wanted = replace(story.wanted, service=service, placement="there")
     story.long_rounds(8)
@@ -602,12 +602,12 @@ def test_a_client_that_is_not_ready_does_not_stop_a_rollout(story: Story) -> Non
 
 
 def ports(story: Story) -> tuple[int, ...]:
-    key = ObjectKey("Service", "web")
+    key = TenantObject("Service", "web")
     return tuple(story.karmada.running[member(name)][key]["spec"]["ports"][0]["port"] for name in NAMES)
 
 
 CONFIG = {"kind": "ConfigMap", "name": "conf", "data": {"A": "1"}}
-CONF = ObjectKey("ConfigMap", "conf")
+CONF = TenantObject("ConfigMap", "conf")
 
 
 @pytest.fixture
@@ -683,7 +683,7 @@ def test_a_wave_with_a_change_beside_the_workload_is_watched_as_reports_of_it_na
 
 
 @pytest.mark.parametrize("key", [KEY, CONF])
-def test_a_template_that_another_program_deletes_before_the_first_wave_comes_back_and_stops_nothing(pair: Story, key: ObjectKey) -> None:
+def test_a_template_that_another_program_deletes_before_the_first_wave_comes_back_and_stops_nothing(pair: Story, key: TenantObject) -> None:
     configured(pair, "2", "web:2")
     pair.run()
     del pair.karmada.objects[key.path(karmada_namespace(TENANT))]
@@ -1003,7 +1003,7 @@ def test_a_workload_is_somewhere_rather_than_nowhere(story: Story, auto: bool) -
     """The clusters to which it went leave the fleet."""
     evicting(story, auto=auto)
     assert (asked(story, "Evict", "op-1", "a"), story.homes()) == ("Complete", "bc")
-    story.requirements = (Requirement("tier", "In", ("edge",)),)
+    story.requirements = (ClusterRequirement("tier", "In", ("edge",)),)
     story.karmada.members[member("a")] = {**TENANT.labels, "tier": "edge"}
     story.policies["kept"] = replace(story.policies["kept"], requirements=story.requirements)
     story.rounds(4)

@@ -12,8 +12,9 @@ from hypothesis import settings, stateful
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import annotations_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import ObjectKey
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import TenantObject
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import (
+    ClusterRequirement,
     Fleet,
     FleetCluster,
     FleetRequest,
@@ -21,7 +22,6 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.mode
     Migration,
     Operation,
     PlacementPolicy,
-    Requirement,
     RolloutRules,
     Spread,
 )
@@ -35,8 +35,8 @@ from tests.testing.properties import examples
 
 TENANT: Final = Tenant("shop", "default")
 NAMES: Final = ("a", "b", "c")
-KEY: Final = ObjectKey("Deployment", "web")
-CONF: Final = ObjectKey("ConfigMap", "conf")
+KEY: Final = TenantObject("Deployment", "web")
+CONF: Final = TenantObject("ConfigMap", "conf")
 ZONES: Final = {"a": "north", "b": "south", "c": "south"}
 TIERS: Final = {"a": "edge", "b": "edge", "c": "core"}
 CLUSTERS: Final = {
@@ -52,7 +52,7 @@ POLICIES: Final = (
     PlacementPolicy(name="movable", strategy="FixedReplicas", migration=MOVES),
     PlacementPolicy(name="linked", strategy="FixedReplicas", migration=MOVES, connected_in="edge"),
     PlacementPolicy(name="zonal", strategy="Spread", migration=MOVES, spread=ZONAL),
-    PlacementPolicy(name="near", strategy="FixedReplicas", migration=MOVES, requirements=(Requirement("tier", "In", ("edge",)),)),
+    PlacementPolicy(name="near", strategy="FixedReplicas", migration=MOVES, requirements=(ClusterRequirement("tier", "In", ("edge",)),)),
     PlacementPolicy(name="fixed", strategy="Spread", spread=ZONAL, connected_in="edge"),
 )
 
@@ -385,7 +385,7 @@ class Rollouts(stateful.RuleBasedStateMachine):
         """Where nothing refuses it; a rollback has the Service of its revision."""
         service = self.wanted.service
         assert service is not None
-        key = ObjectKey("Service", "web")
+        key = TenantObject("Service", "web")
         for member in set(MEMBERS) - self.karmada.dead:
             found = self.karmada.running.get(member, {}).get(key)
             if f"{member} Service" in self.karmada.refusing:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import ObjectKey
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import TenantObject
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import (
     Fleet,
     FleetCluster,
@@ -35,7 +35,7 @@ from tests.testing.karmada_model import KarmadaModel
 
 TENANT: Final = Tenant("shop", "default")
 CLUSTERS: Final = {name: FleetCluster(name=name, member=member_name(TENANT, name)) for name in ("a", "b", "c")}
-WEB, CONF = ObjectKey("Deployment", "web"), ObjectKey("ConfigMap", "conf")
+WEB, CONF = TenantObject("Deployment", "web"), TenantObject("ConfigMap", "conf")
 TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 MOST: Final = 60_000  # places: a search that goes on for ever is a defect of the test
 
@@ -73,7 +73,7 @@ class Place:
 
     def parts(self, name: str) -> set[tuple[str, int]]:
         """Which object of which revision a cluster runs."""
-        copies: Mapping[ObjectKey, Any] = self.karmada.running.get(CLUSTERS[name].member, {})
+        copies: Mapping[TenantObject, Any] = self.karmada.running.get(CLUSTERS[name].member, {})
         image, value = self.karmada.image_in(CLUSTERS[name].member, WEB), copies.get(CONF, {}).get("data", {}).get("A", 0)
         return {("web", int(image.removeprefix("web:") or 0)), ("conf", int(value))}
 

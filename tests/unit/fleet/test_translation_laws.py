@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import annotations_of, labels_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import KINDS, WORKLOAD_KINDS, ObjectKey
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.contents import KINDS, WORKLOAD_KINDS, TenantObject
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import FleetRequest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import (
     NAME_LABEL,
@@ -276,7 +276,7 @@ def test_what_is_removed_goes_template_first_and_leaves_nothing(given_fleet: dic
     for _, steps in runs(given_fleet, karmada, end=True):
         gone = [action.path for action in writes(steps) if action.method == "delete"]
         for policy in (path for path in gone if "/propagationpolicies/" in path):
-            brought = {ObjectKey(row["kind"], row["name"]) for row in karmada.objects[policy]["spec"]["resourceSelectors"]}
+            brought = {TenantObject(row["kind"], row["name"]) for row in karmada.objects[policy]["spec"]["resourceSelectors"]}
             for path in {key.path(karmada_namespace(SHOP)) for key in brought} & set(karmada.objects):
                 assert path in gone and gone.index(path) < gone.index(policy)
     assert karmada.objects == {}
@@ -305,11 +305,13 @@ def test_the_same_variable_of_two_tenants_writes_no_common_object(given_fleet: d
     assert not paths[0] & paths[1]
 
 
-KEYS: Final = st.builds(ObjectKey, st.sampled_from(sorted(KINDS)), st.sampled_from(["web", "web-deployment", "web-service", "web.service"]))
+KEYS: Final = st.builds(
+    TenantObject, st.sampled_from(sorted(KINDS)), st.sampled_from(["web", "web-deployment", "web-service", "web.service"])
+)
 
 
 @given(KEYS, KEYS)
-def test_two_objects_never_have_one_resource_binding(one: ObjectKey, other: ObjectKey) -> None:
+def test_two_objects_never_have_one_resource_binding(one: TenantObject, other: TenantObject) -> None:
     """Karmada makes its name of the name and the kind alone, without the API group."""
     assert one == other or one.binding != other.binding
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.group_status import fleet_statuses
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.models import (
+    ClusterRequirement,
     Fleet,
     FleetCluster,
     FleetRequest,
     FleetWorkload,
     PlacementPolicy,
-    Requirement,
     RolloutRules,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.names import (
@@ -98,7 +98,7 @@ def test_clusters_that_are_deleted_are_named_and_all_heals_when_they_are_back(de
 
 
 FOREIGN: Final = {"metadata": {"name": karmada_namespace(TENANT), "labels": {}}}
-NOWHERE: Final = PlacementPolicy(name="where", strategy="FixedReplicas", requirements=(Requirement("region", "In", ("us",)),))
+NOWHERE: Final = PlacementPolicy(name="where", strategy="FixedReplicas", requirements=(ClusterRequirement("region", "In", ("us",)),))
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts, TrafficFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Kind, PolicyEndpoint
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import EndpointKind, PolicyEndpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import PolicyOutcome
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import policy_world
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import ItemsPlan, plan_items
@@ -243,7 +243,7 @@ def doors(at: Scene) -> set[Opening]:
 
     def passes(host: str, client: str, app: str, port: str) -> bool:
         flow = judged(there, _outside(CLIENTS[client]), endpoint(host, NAMESPACE, app=app), f"TCP/{port}")
-        return flow.outcome is Outcome.ALLOWED
+        return flow.outcome is PolicyOutcome.ALLOWED
 
     return {opening for opening in _through(at) if passes(*opening)}
 
@@ -261,7 +261,7 @@ def _through(at: Scene, *, unguarded: bool = False) -> set[tuple[str, str, str, 
 
 
 def _outside(address: str) -> PolicyEndpoint:
-    return PolicyEndpoint(kind=Kind.WORLD, address=address)
+    return PolicyEndpoint(kind=EndpointKind.WORLD, address=address)
 
 
 def _leads(found: ObjectFacts, address: str, port: int) -> bool:

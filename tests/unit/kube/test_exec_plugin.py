@@ -65,8 +65,8 @@ def test_it_learns_of_the_cluster_where_the_kubeconfig_says_so(tmp_path: Path) -
         "extensions": [{"name": "other"}, {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}],
     }
     plugin = {"command": "x", "apiVersion": API}
-    assert ExecPlugin(plugin, cluster).told() == {"apiVersion": API, "kind": "ExecCredential", "spec": {"interactive": False}}
-    assert ExecPlugin({**plugin, "provideClusterInfo": True}, cluster).told()["spec"] == {
+    assert ExecPlugin(plugin, cluster).exec_info() == {"apiVersion": API, "kind": "ExecCredential", "spec": {"interactive": False}}
+    assert ExecPlugin({**plugin, "provideClusterInfo": True}, cluster).exec_info()["spec"] == {
         "interactive": False,
         "cluster": {
             "server": "https://10.0.0.1",

@@ -15,8 +15,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.identity.d
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.plan import with_active_leases
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.quorum import (
     Copy,
+    CopyRead,
     NotRecorded,
-    Read,
     Recorded,
     Recording,
     Request,
@@ -74,7 +74,7 @@ class Copies:
 
     def answer(self, request: Request) -> Copy | bool | None:
         try:
-            return self.read(request.host) if isinstance(request, Read) else self.write(request.host, request.text, request.version)
+            return self.read(request.host) if isinstance(request, CopyRead) else self.write(request.host, request.text, request.version)
         except Unreachable:
             return None
 

@@ -39,7 +39,7 @@ class Side:
         self.world, self.said = world, list[str]()
         self.clients: dict[str, Any] = {host: world.client(host, before) for host in hosts}
         terms = Terms(binding=BINDING, action=action, timeout=timeout, holder="max@laptop")
-        self.lock = MeshLock(terms, clocks=world.clocks(sleep), say=self.said.append, renews=False)
+        self.lock = MeshLock(terms, clocks=world.clocks(sleep), show=self.said.append, renews=False)
         self.states: dict[str, Any] = {}
 
     def observe(self) -> None:

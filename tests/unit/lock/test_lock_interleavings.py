@@ -124,7 +124,7 @@ class Process:
         world = self.stage.world
         clients: dict[str, Any] = {host: world.client(host, self._before) for host in self.hosts}
         terms = Terms(binding=BINDING, action=f"run {self.number}", timeout=self.timeout, duration=DURATION, holder="x", parallel=1)
-        lock = self.lock = MeshLock(terms, clocks=world.clocks(self._sleep), say=lambda text: None, renews=False)
+        lock = self.lock = MeshLock(terms, clocks=world.clocks(self._sleep), show=lambda text: None, renews=False)
         try:
             while True:
                 states = {host: find_lock(client, BINDING) for host, client in clients.items()}
@@ -226,7 +226,7 @@ def _the_mesh_is_free(world: LeaseWorld) -> None:
         world.sleep(seconds)
         lock.renew()
 
-    lock = MeshLock(terms, clocks=world.clocks(sleep), say=lambda text: None, renews=False)
+    lock = MeshLock(terms, clocks=world.clocks(sleep), show=lambda text: None, renews=False)
     before = world.time
     for _ in range(3):
         states = {host: find_lock(client, BINDING) for host, client in clients.items()}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mesh_operator.base.keys import CLUSTER_ANNOTATION, MeshKey, ObjectKey
 from mesh_operator.base.kinds import BINDING, CLUSTER, FABRIC, SERVICE
 from mesh_operator.base.workspace_bounds import WorkspaceBounds
-from mesh_operator.source.bounds import OF_ALL, RECORD, Entry, beyond_bounds, entry_of, reduced
+from mesh_operator.source.bounds import OF_ALL, RECORD, BoundedObject, beyond_bounds, entry_of, reduced
 from mesh_operator.source.footprint import footprint
 from mesh_operator.source.store import Store
 
@@ -148,7 +148,7 @@ def test_of_a_workspace_with_far_too_many_objects_the_last_ones_are_not_known_at
 
 ENTRIES = st.lists(
     st.builds(
-        Entry,
+        BoundedObject,
         key=st.builds(key, st.sampled_from((BINDING, FABRIC, SERVICE, CLUSTER)), st.just(LOUD), st.integers(0, 30).map("n{}".format)),
         size=st.integers(1, 200),
         created=st.integers(0, 9).map("2026-11-01T00:00:0{}Z".format),
@@ -171,7 +171,7 @@ BOUNDS = st.builds(
 
 @given(entries=ENTRIES, bounds=BOUNDS, seed=st.integers(0, 9))
 def test_what_is_within_the_bounds_fits_into_them_and_does_not_depend_on_the_order(
-    entries: list[Entry], bounds: WorkspaceBounds, seed: int
+    entries: list[BoundedObject], bounds: WorkspaceBounds, seed: int
 ) -> None:
     beyond = beyond_bounds(entries, bounds)
     shuffled = list(entries)
@@ -188,7 +188,7 @@ def test_what_is_within_the_bounds_fits_into_them_and_does_not_depend_on_the_ord
 
 
 @given(entries=ENTRIES, bounds=BOUNDS, share=st.integers(0, 3000))
-def test_what_is_within_the_share_of_a_workspace_fits_into_it(entries: list[Entry], bounds: WorkspaceBounds, share: int) -> None:
+def test_what_is_within_the_share_of_a_workspace_fits_into_it(entries: list[BoundedObject], bounds: WorkspaceBounds, share: int) -> None:
     beyond = beyond_bounds(entries, bounds, share)
     assert sum(entry.size for entry in entries if entry.key not in beyond) <= share, "KubernetesClusters too"
 
@@ -206,7 +206,7 @@ NARROW = st.builds(
 
 @given(entries=REFUSABLE.filter(len), bounds=NARROW, chosen=st.integers(0, 24))
 def test_deleting_any_object_of_a_workspace_beyond_its_bounds_gets_that_object_within_them(
-    entries: list[Entry], bounds: WorkspaceBounds, chosen: int
+    entries: list[BoundedObject], bounds: WorkspaceBounds, chosen: int
 ) -> None:
     """Else nothing would be taken away for it, and its owner could never get below the bounds again."""
     going = entries[chosen % len(entries)]

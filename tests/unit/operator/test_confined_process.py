@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from mesh_operator.runs.confined.confinement import Limits, Measures, in_memory, measures_here, memory_folder
+from mesh_operator.runs.confined.confinement import Measures, ProcessLimits, in_memory, measures_here, memory_folder
 from mesh_operator.runs.confined.messages import send_job
 from mesh_operator.runs.confined.process import Cause, ConfinedProcesses, ConfinedProcessFailed
 from tests.collection_path import CHECKOUT
@@ -31,7 +31,7 @@ from tests.testing.confined_probe import HANDLER
 from tests.testing.waiting import wait_for
 
 CANARY = "c4n4ry-of-the-operator"
-LIMITS = Limits(memory=64 * 1024 * 1024, cpu=20)
+LIMITS = ProcessLimits(memory=64 * 1024 * 1024, cpu=20)
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +51,12 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfinedProc
         os.close(descriptor)
 
 
-def ask(processes: ConfinedProcesses, do: str, *arguments: Any, deadline: float = 60.0, limits: Limits = LIMITS) -> Any:
+def ask(processes: ConfinedProcesses, do: str, *arguments: Any, deadline: float = 60.0, limits: ProcessLimits = LIMITS) -> Any:
     with processes.open(limits, deadline) as process:
         return process.ask({"do": do, "with": arguments})
 
 
-def failure(processes: ConfinedProcesses, do: str, *arguments: Any, deadline: float = 60.0, limits: Limits = LIMITS) -> Cause:
+def failure(processes: ConfinedProcesses, do: str, *arguments: Any, deadline: float = 60.0, limits: ProcessLimits = LIMITS) -> Cause:
     with pytest.raises(ConfinedProcessFailed) as failed:
         ask(processes, do, *arguments, deadline=deadline, limits=limits)
     assert "c4n4ry" not in str(failed.value), "the text of an exception may quote a tenant's data"
@@ -256,7 +256,7 @@ def test_it_can_connect_to_servers(processes: ConfinedProcesses) -> None:
 
 
 def test_threads_of_a_library_on_a_node_with_many_processors_do_not_use_up_its_memory(processes: ConfinedProcesses) -> None:
-    assert ask(processes, "threads", 60, limits=Limits(memory=192 * 1024 * 1024, cpu=20)) == 60
+    assert ask(processes, "threads", 60, limits=ProcessLimits(memory=192 * 1024 * 1024, cpu=20)) == 60
 
 
 # From outside
@@ -272,7 +272,7 @@ def test_one_that_fails_is_reported_by_its_cause(processes: ConfinedProcesses, d
 
 @pytest.mark.slow
 def test_one_that_computes_without_end_is_ended_by_the_kernel(processes: ConfinedProcesses) -> None:
-    assert failure(processes, "loop", limits=Limits(memory=LIMITS.memory, cpu=1)) is Cause.CPU
+    assert failure(processes, "loop", limits=ProcessLimits(memory=LIMITS.memory, cpu=1)) is Cause.CPU
 
 
 def test_one_that_ignores_every_signal_and_hangs_is_gone_after_its_deadline(processes: ConfinedProcesses) -> None:

@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
     WriteConflict,
 )
 from mesh_operator.base.keys import ObjectKey
-from mesh_operator.source.events import PAUSE, Recorder
+from mesh_operator.source.events import PAUSE, EventRecorder
 from mesh_operator.source.stored import Stored
 
 URL = "https://kcp.example/services/apiexport/root/networking"
@@ -74,19 +74,19 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def recorder(workspace: Workspace, clock: Clock) -> Recorder:
+def recorder(workspace: Workspace, clock: Clock) -> EventRecorder:
     def api_for(url: str) -> Any:
         assert url == URL
         return workspace
 
-    return Recorder(api_for, clock)
+    return EventRecorder(api_for, clock)
 
 
 def stored(name: str = "eu", uid: str = "uid-1", workspace: str = "2xk1") -> Stored:
     return Stored(ObjectKey("ClusterMeshBinding", workspace, "team", name), {"metadata": {"name": name, "uid": uid}}, URL)
 
 
-def test_an_event_lies_beside_its_object(recorder: Recorder, workspace: Workspace) -> None:
+def test_an_event_lies_beside_its_object(recorder: EventRecorder, workspace: Workspace) -> None:
     recorder.record(stored(), "Warning", "RunnerFailed", "the run ended in task\nconnect")
     ((path, event),) = workspace.events.items()
     assert path.startswith("/clusters/2xk1/api/v1/namespaces/team/events/eu.")
@@ -103,7 +103,7 @@ def test_an_event_lies_beside_its_object(recorder: Recorder, workspace: Workspac
     assert event["metadata"]["namespace"] == "team"
 
 
-def test_the_same_again_is_counted_and_another_reason_or_object_is_another_event(recorder: Recorder, workspace: Workspace) -> None:
+def test_the_same_again_is_counted_and_another_reason_or_object_is_another_event(recorder: EventRecorder, workspace: Workspace) -> None:
     for message in ("one", "two", "three"):
         recorder.record(stored(), "Normal", "Connected", message)
     ((_, event),) = workspace.events.items()
@@ -113,13 +113,13 @@ def test_the_same_again_is_counted_and_another_reason_or_object_is_another_event
     assert len(workspace.events) == 3
 
 
-def test_an_operator_that_starts_anew_goes_on_with_the_event_that_is_there(recorder: Recorder, workspace: Workspace) -> None:
+def test_an_operator_that_starts_anew_goes_on_with_the_event_that_is_there(recorder: EventRecorder, workspace: Workspace) -> None:
     recorder.record(stored(), "Normal", "Connected", "before")
-    Recorder(lambda _url: workspace).record(stored(), "Normal", "Connected", "after")
+    EventRecorder(lambda _url: workspace).record(stored(), "Normal", "Connected", "after")
     assert [event["message"] for event in workspace.events.values()] == ["after"]
 
 
-def test_an_event_that_expired_is_made_anew(recorder: Recorder, workspace: Workspace) -> None:
+def test_an_event_that_expired_is_made_anew(recorder: EventRecorder, workspace: Workspace) -> None:
     recorder.record(stored(), "Normal", "Connected", "x")
     workspace.events.clear()
     recorder.record(stored(), "Normal", "Connected", "x")
@@ -128,7 +128,7 @@ def test_an_event_that_expired_is_made_anew(recorder: Recorder, workspace: Works
 
 @pytest.mark.parametrize("refusal", [Forbidden("403"), ServerRefused("404", status=404)])
 def test_a_workspace_without_the_claim_is_left_alone_for_a_while(
-    refusal: Exception, recorder: Recorder, workspace: Workspace, clock: Clock
+    refusal: Exception, recorder: EventRecorder, workspace: Workspace, clock: Clock
 ) -> None:
     workspace.refuses = refusal
     for _ in range(3):
@@ -143,7 +143,7 @@ def test_a_workspace_without_the_claim_is_left_alone_for_a_while(
 
 
 @pytest.mark.parametrize("refusal", [Unreachable("cut"), ServerRefused("500", status=500), KeyError("defect")])
-def test_nothing_that_goes_wrong_disturbs_or_stops_for_long(refusal: Exception, recorder: Recorder, workspace: Workspace) -> None:
+def test_nothing_that_goes_wrong_disturbs_or_stops_for_long(refusal: Exception, recorder: EventRecorder, workspace: Workspace) -> None:
     workspace.refuses = refusal
     recorder.record(stored(), "Normal", "Connected", "x")
     workspace.refuses = None
@@ -151,7 +151,7 @@ def test_nothing_that_goes_wrong_disturbs_or_stops_for_long(refusal: Exception, 
     assert len(workspace.events) == 1
 
 
-def test_names_are_valid_however_long_the_objects_is(recorder: Recorder, workspace: Workspace) -> None:
+def test_names_are_valid_however_long_the_objects_is(recorder: EventRecorder, workspace: Workspace) -> None:
     recorder.record(stored(name="a" * 199 + "." + "b" * 53), "Normal", "Connected", "token: abc")
     ((_, event),) = workspace.events.items()
     name = event["metadata"]["name"]

@@ -27,7 +27,7 @@ from mesh_operator.fleets.dry_run import fleet_dry_run_of
 from mesh_operator.fleets.status import failure_of, fleet_statuses, interrupted_status
 from mesh_operator.meshes.answered_statuses import answered_statuses
 from mesh_operator.meshes.status import status_of_result
-from mesh_operator.runs.confined.confinement import Limits
+from mesh_operator.runs.confined.confinement import ProcessLimits
 from mesh_operator.runs.confined.messages import PART, Invalid
 from mesh_operator.runs.confined.process import Cause, ConfinedProcesses, ConfinedProcessFailed
 from mesh_operator.runs.item_parts import ITEMS_FILE, ItemParts
@@ -410,7 +410,7 @@ def processes() -> Iterator[ConfinedProcesses]:
 
 
 def asked(processes: ConfinedProcesses, *messages: Any, parts: ItemParts | None = None) -> Any:
-    with processes.open(Limits(memory=1 << 27, cpu=20), 20.0) as process:
+    with processes.open(ProcessLimits(memory=1 << 27, cpu=20), 20.0) as process:
         return process.ask({"do": "messages", "with": [list(messages)]}, parts.take if parts is not None else None)
 
 
@@ -441,7 +441,7 @@ def test_a_part_where_none_was_asked_for_is_no_answer(processes: ConfinedProcess
 
 
 def test_a_part_after_the_answer_belongs_to_no_later_one(processes: ConfinedProcesses) -> None:
-    with processes.open(Limits(memory=1 << 27, cpu=20), 20.0) as process:
+    with processes.open(ProcessLimits(memory=1 << 27, cpu=20), 20.0) as process:
         assert process.ask({"do": "messages", "with": [[{"answer": 7}, {PART: GOOD}]]}) == 7
         with pytest.raises(ConfinedProcessFailed, match="parts"):
             process.ask({"do": "count", "with": [[1]]})

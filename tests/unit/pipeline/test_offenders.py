@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks.con
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.registry import LeaseState, Registry, lease_of, write_registry
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, RegistryFacts, ServiceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.marks import OWNER_LABEL
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.judgement import Judgement, judge_without_offenders
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.judgement import RunJudgement, judge_without_offenders
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
 from tests.testing.facts_builders import cluster_facts, context_of, mesh_of
@@ -45,11 +45,11 @@ def world(bad: ClusterFacts, registry: Registry | None = SOUND, order: tuple[str
     return context_of(*kept.values(), mesh=mesh_of(*order))
 
 
-def judged(context: CheckContext) -> Judgement:
+def judged(context: CheckContext) -> RunJudgement:
     return judge_without_offenders(context, ConnectOptions())
 
 
-def assert_only_its_own_links_are_lost(made: Judgement) -> None:
+def assert_only_its_own_links_are_lost(made: RunJudgement) -> None:
     assert made.plan is not None and made.excluded == (BAD,)
     innocent = set(HOSTS) - {BAD}
     assert {(link.cluster, link.peer) for link in made.plan.links} == {(a, b) for a in innocent for b in innocent if a != b}

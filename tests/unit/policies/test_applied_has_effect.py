@@ -18,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import PolicyOutcome
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import policy_world
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.plan import plan_intents
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.mesh_view import NAMESPACE_GLOBAL, exports_identities
@@ -145,7 +145,7 @@ def namespace_of(at: Scene, host: str) -> ObjectFacts | None:
     return at.traffic[host].namespaces.get(NAMESPACE)
 
 
-def not_kept_out(intents: Collection[ConnectivityIntent], after: Scene) -> Iterator[tuple[str, str, Outcome]]:
+def not_kept_out(intents: Collection[ConnectivityIntent], after: Scene) -> Iterator[tuple[str, str, PolicyOutcome]]:
     """Yield (intent, flow, judgement) of flows that one of the intents keeps out, and all of them too, and the evaluator does not."""
     there, known = policy_world(after), {host: exports_identities(after.facts[host], namespace_of(after, host)) for host in after.hosts}
     pods = [endpoint(host, NAMESPACE, app=app, tier="x") for host in after.hosts for app in PODS]
@@ -157,7 +157,7 @@ def not_kept_out(intents: Collection[ConnectivityIntent], after: Scene) -> Itera
                 continue
             seen = source if known[source.cluster] or source.cluster == destination.cluster else WORLD
             outcome = judged(there, seen, destination, f"{protocol}/{number}").outcome
-            if outcome is not Outcome.DENIED:
+            if outcome is not PolicyOutcome.DENIED:
                 for intent in intents:
                     if not means((intent,), source, destination, protocol, number):
                         yield intent.name, f"{source.shown} {protocol}/{number}", outcome
@@ -178,6 +178,6 @@ def test_what_applied_intents_keep_out_is_kept_out_or_said_not_to_be_certain(
     plans = plans_of(intents, before)
     after = applied(before, [step for _intent, plan in plans for step in plan.steps], before.binding)
     found = list(not_kept_out([intent for intent, _plan in plans], after)) if plans else []
-    assert [(name, flow) for name, flow, outcome in found if outcome is Outcome.ALLOWED] == []
+    assert [(name, flow) for name, flow, outcome in found if outcome is PolicyOutcome.ALLOWED] == []
     unsure = {name for name, _flow, _outcome in found}
     assert unsure <= {intent.name for intent, plan in plans if "CM-INT-32" in {finding.code for finding in plan.findings}}, found

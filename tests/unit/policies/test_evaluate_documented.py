@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Kind, PolicyEndpoint
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import EndpointKind, PolicyEndpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import PolicyOutcome
 from tests.testing.policy_worlds import ALLOWED, DENIED, UNKNOWN, VERSIONS, WORLD, judged, outcome, pod, world
 from tests.testing.rows import in_one_test
 
-HOST, NODE = PolicyEndpoint(kind=Kind.HOST, cluster="c1"), PolicyEndpoint(kind=Kind.REMOTE_NODE, cluster="c1")
+HOST, NODE = PolicyEndpoint(kind=EndpointKind.HOST, cluster="c1"), PolicyEndpoint(kind=EndpointKind.REMOTE_NODE, cluster="c1")
 
 
 def cnp(spec: str, *, namespace: str = "default", kind: str = "CiliumNetworkPolicy", name: str = "example") -> str:
@@ -26,7 +26,7 @@ def cnp(spec: str, *, namespace: str = "default", kind: str = "CiliumNetworkPoli
 class Case(NamedTuple):
     source: str  # where the documentation says so
     policies: str
-    flows: tuple[tuple[PolicyEndpoint, PolicyEndpoint, str, Outcome], ...]
+    flows: tuple[tuple[PolicyEndpoint, PolicyEndpoint, str, PolicyOutcome], ...]
 
 
 def role(name: str, **more: Any) -> PolicyEndpoint:
@@ -395,7 +395,7 @@ DENY_TABLE = (
 @in_one_test
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("rules", "expected"), DENY_TABLE)
-def test_table_of_deny_policies(rules: str, expected: tuple[Outcome, Outcome, Outcome], version: str) -> None:
+def test_table_of_deny_policies(rules: str, expected: tuple[PolicyOutcome, PolicyOutcome, PolicyOutcome], version: str) -> None:
     """deny.rst: the table of allow and deny policies, its columns here as rows: port 81, port 80, ping."""
     there = world(cnp(f"{{endpointSelector: {{matchLabels: {{app: server}}}}, {rules}}}"), version=version)
     client, server = pod(app="client"), pod(app="server")

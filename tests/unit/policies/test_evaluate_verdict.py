@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import SUPPORTED
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Flow, Kind, PolicyEndpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import (
+    EndpointKind,
+    FirstPacket,
+    PolicyEndpoint,
+)
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.ternary import all_of, any_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome, verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import PolicyOutcome, verdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import PolicyWorld
 from tests.testing.policy_worlds import ALLOWED, DENIED, UNKNOWN, VERSIONS, WORLD, judged, outcome, pod, policy_facts, world
 from tests.testing.rows import in_one_test
@@ -45,7 +49,7 @@ OPEN: dict[str, Any] = {"enableDefaultDeny": {"ingress": False}}
         ([cnp(egress=[{}])], ALLOWED, ALLOWED),
     ],
 )
-def test_default_deny(policies: list[Any], web: Outcome, other: Outcome, version: str) -> None:
+def test_default_deny(policies: list[Any], web: PolicyOutcome, other: PolicyOutcome, version: str) -> None:
     """TestDefaultAllow, TestComputePolicyEnforcementAndRules, and the same with deny (pkg/policy/repository_test.go, ..._deny_test.go)."""
     there = world({"c2": policies}, version=version)
 
@@ -75,7 +79,7 @@ def test_enable_default_deny_can_be_switched_off(version: str, denied: bool) -> 
         ({"enable-k8s-cluster-network-policy": "true"}, UNKNOWN, UNKNOWN),
     ],
 )
-def test_modes(config: dict[str, str], selected: Outcome, free: Outcome) -> None:
+def test_modes(config: dict[str, str], selected: PolicyOutcome, free: PolicyOutcome) -> None:
     there = world({"c1": [cnp(namespace="guarded", ingress=[{}])]}, config=config)
 
     assert outcome(there, WORLD, pod(namespace="guarded")) is selected
@@ -85,7 +89,7 @@ def test_modes(config: dict[str, str], selected: Outcome, free: Outcome) -> None
 def test_own_node_by_policy_only() -> None:
     there = world({"c1": [cnp(ingress=[{}])]}, config={"allow-localhost": "policy"})
 
-    assert outcome(there, PolicyEndpoint(kind=Kind.HOST, cluster="c1"), pod()) is DENIED
+    assert outcome(there, PolicyEndpoint(kind=EndpointKind.HOST, cluster="c1"), pod()) is DENIED
 
 
 def test_both_sides_have_a_say() -> None:
@@ -148,7 +152,7 @@ def test_nodes_by_their_labels_are_unknown_and_pods_are_none() -> None:
     by_zone = cnp(ingress=[{"fromNodes": [{"matchLabels": {"zone": "a"}}]}])
     there = world({"c1": [by_zone]}, config={"enable-node-selector-labels": "true"})
 
-    assert outcome(there, PolicyEndpoint(kind=Kind.REMOTE_NODE, cluster="c1"), pod()) is UNKNOWN
+    assert outcome(there, PolicyEndpoint(kind=EndpointKind.REMOTE_NODE, cluster="c1"), pod()) is UNKNOWN
     assert outcome(there, pod(), pod(app="b")) is DENIED
 
 
@@ -164,7 +168,7 @@ def test_the_label_of_the_world_depends_on_the_families() -> None:
 def test_the_api_server_may_be_a_node() -> None:
     there = world({"c1": [cnp(ingress=[{"fromEntities": ["kube-apiserver"]}])]})
 
-    assert outcome(there, PolicyEndpoint(kind=Kind.REMOTE_NODE, cluster="c1"), pod()) is UNKNOWN
+    assert outcome(there, PolicyEndpoint(kind=EndpointKind.REMOTE_NODE, cluster="c1"), pod()) is UNKNOWN
     assert outcome(there, pod(), pod(app="b")) is DENIED
 
 
@@ -240,7 +244,7 @@ def test_rules_about_nodes_are_no_concern_of_pods() -> None:
 
 
 def test_nodes_have_the_host_firewall() -> None:
-    node = PolicyEndpoint(kind=Kind.REMOTE_NODE, cluster="c1")
+    node = PolicyEndpoint(kind=EndpointKind.REMOTE_NODE, cluster="c1")
 
     assert outcome(world(), WORLD, node) is ALLOWED
     assert outcome(world(config={"enable-host-firewall": "true"}), WORLD, node) is UNKNOWN
@@ -248,7 +252,7 @@ def test_nodes_have_the_host_firewall() -> None:
 
 def test_protocols_without_flows_are_refused() -> None:
     with pytest.raises(ValueError, match="GRE"):
-        verdict(PolicyWorld(clusters={}), Flow(source=pod(), destination=pod(), protocol="GRE", port=0))
+        verdict(PolicyWorld(clusters={}), FirstPacket(source=pod(), destination=pod(), protocol="GRE", port=0))
 
 
 def test_three_valued_logic() -> None:

@@ -23,8 +23,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.mode
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import CiliumVersion
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.compile import CLUSTER_LABEL, NAMESPACE_LABEL, compile_intent
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Kind, PolicyEndpoint
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import EndpointKind, PolicyEndpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import PolicyOutcome
 from tests.testing.generated_intents import MEMBERS, NAMES, Case, cases
 from tests.testing.intent_meaning import means
 from tests.testing.policy_worlds import judged, policy_facts, world
@@ -54,11 +54,11 @@ def disagreements(case: Case, where: Sequence[tuple[str, dict[str, str]]] = WHER
     found = []
     for version, config in where:
         there = world(_policies(case, version, mutate), version=version, config=config, clusters=NAMES)
-        others = (PolicyEndpoint(kind=Kind.WORLD, address="192.0.2.1"), PolicyEndpoint(kind=Kind.REMOTE_NODE, cluster="c2"))
+        others = (PolicyEndpoint(kind=EndpointKind.WORLD, address="192.0.2.1"), PolicyEndpoint(kind=EndpointKind.REMOTE_NODE, cluster="c2"))
         for destination in case.pods:
             for source in (*case.pods, *others):
                 for protocol, port in case.flows:
-                    expected = Outcome.ALLOWED if means(case.intents, source, destination, protocol, port) else Outcome.DENIED
+                    expected = PolicyOutcome.ALLOWED if means(case.intents, source, destination, protocol, port) else PolicyOutcome.DENIED
                     verdict = judged(there, source, destination, f"{protocol}/{port}")
                     if verdict.outcome is not expected:
                         found.append(f"{version} {config}: {source.shown} -> {destination.shown} {protocol}/{port}: {verdict.reasons}")

@@ -17,12 +17,16 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Flow, Kind, PolicyEndpoint
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome, verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import (
+    EndpointKind,
+    FirstPacket,
+    PolicyEndpoint,
+)
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import PolicyOutcome, verdict
 from tests.testing.policy_worlds import policy_facts, world
 
 RECORDED = Path(__file__).parent / "recorded" / "policy-verdicts-cilium-1.20.2.jsonl"
-LETTERS = {"a": Outcome.ALLOWED, "d": Outcome.DENIED, "m": Outcome.UNKNOWN}
+LETTERS = {"a": PolicyOutcome.ALLOWED, "d": PolicyOutcome.DENIED, "m": PolicyOutcome.UNKNOWN}
 SETTINGS = {
     "mode": "enable-policy",
     "localByDefault": "policy-default-local-cluster",
@@ -30,14 +34,14 @@ SETTINGS = {
     "allowLocalhost": "allow-localhost",
 }
 
-Row = tuple[str, Outcome, Outcome, str]
+Row = tuple[str, PolicyOutcome, PolicyOutcome, str]
 """(Direction, what the engine said, what the evaluator says, the query as text)."""
 
 
 def endpoint(given: Mapping[str, Any]) -> PolicyEndpoint:
     named = given.get("namedPorts")
     return PolicyEndpoint(
-        kind=Kind(given["kind"]),
+        kind=EndpointKind(given["kind"]),
         cluster=given.get("cluster", ""),
         namespace=given.get("namespace", ""),
         labels=given.get("labels", {}),
@@ -55,7 +59,7 @@ def replayed(number: int, recorded: Mapping[str, Any]) -> Iterator[Row]:
     ends = [endpoint(given) for given in recorded["endpoints"]]
     for query, egress, ingress in zip(recorded["queries"], recorded["egress"], recorded["ingress"], strict=True):
         source, destination, protocol, port = query
-        found = verdict(there, Flow(source=ends[source], destination=ends[destination], protocol=protocol, port=port))
+        found = verdict(there, FirstPacket(source=ends[source], destination=ends[destination], protocol=protocol, port=port))
         for direction, letter, decision in (("egress", egress, found.egress), ("ingress", ingress, found.ingress)):
             yield direction, LETTERS[letter], decision.outcome, f"world {number}, {query}: {direction} {decision.shown}"
 
@@ -71,7 +75,7 @@ def rows() -> list[Row]:
 
 
 def contradictions(rows: list[Row]) -> list[str]:
-    return [text for _direction, engine, ours, text in rows if ours not in (engine, Outcome.UNKNOWN)]
+    return [text for _direction, engine, ours, text in rows if ours not in (engine, PolicyOutcome.UNKNOWN)]
 
 
 def test_no_verdict_of_every_eighth_world_contradicts_the_engine_of_cilium() -> None:
@@ -83,9 +87,9 @@ def test_no_verdict_of_every_eighth_world_contradicts_the_engine_of_cilium() -> 
 @pytest.mark.slow
 def test_no_verdict_contradicts_the_engine_of_cilium(rows: list[Row]) -> None:
     assert Counter(engine for _direction, engine, _ours, _text in rows) == {
-        Outcome.ALLOWED: 41510,
-        Outcome.DENIED: 9784,
-        Outcome.UNKNOWN: 42,
+        PolicyOutcome.ALLOWED: 41510,
+        PolicyOutcome.DENIED: 9784,
+        PolicyOutcome.UNKNOWN: 42,
     }
     assert contradictions(rows) == []
 
@@ -93,6 +97,6 @@ def test_no_verdict_contradicts_the_engine_of_cilium(rows: list[Row]) -> None:
 @pytest.mark.slow
 def test_what_the_engine_decides_is_hardly_ever_unknown_here(rows: list[Row]) -> None:
     """What is left: named ports of pods that only the node knows, and which node runs the API server."""
-    doubtful = [text for _direction, engine, ours, text in rows if ours is Outcome.UNKNOWN is not engine]
+    doubtful = [text for _direction, engine, ours, text in rows if ours is PolicyOutcome.UNKNOWN is not engine]
 
     assert len(doubtful) <= 70, doubtful[:10]

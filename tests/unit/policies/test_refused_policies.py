@@ -13,8 +13,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent, PodSelection
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Kind, PolicyEndpoint
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import EndpointKind, PolicyEndpoint
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import PolicyOutcome
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.plan import prune_intents
 from tests.testing import traffic_builders as facts
 from tests.testing.policy_worlds import ALLOWED, DENIED, UNKNOWN, VERSIONS, WORLD, judged, outcome, pod, policy_facts, world
@@ -157,7 +157,7 @@ def test_a_key_in_both_selectors_of_a_peer_is_that_of_the_pod() -> None:
     assert outcome(there, source(env="prod", team="blue"), TARGET) is DENIED
 
 
-HOST = PolicyEndpoint(kind=Kind.HOST, cluster="c1")
+HOST = PolicyEndpoint(kind=EndpointKind.HOST, cluster="c1")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -222,7 +222,7 @@ def test_addresses_never_mean_the_own_node(version: str) -> None:
 
 
 @pytest.mark.parametrize(("mode", "pods"), [("", DENIED), ("nodes", DENIED), ("pods", UNKNOWN), ("nodes pods", UNKNOWN)])
-def test_addresses_may_mean_pods_where_the_setting_says_so(mode: str, pods: Outcome) -> None:
+def test_addresses_may_mean_pods_where_the_setting_says_so(mode: str, pods: PolicyOutcome) -> None:
     """pkg/policy/types/selector.go of 1.20, PolicyCIDRMatchesPods."""
     spec = {"endpointSelector": {}, "egress": [{"toCIDR": ["0.0.0.0/0"]}]}
     policy = policy_facts({"kind": "CiliumNetworkPolicy", "metadata": {"name": "p"}, "spec": spec})

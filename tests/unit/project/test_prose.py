@@ -38,6 +38,16 @@ NOT_USED: Final = (
 """Words of no precise meaning, as regular expressions. Add one here once no revised page uses it."""
 
 
+_PART: Final = (
+    r"(?:somebody|nobody|everybody|whoever|whom|told|heard|unsaid|wish(?:es|ed)?|mend(?:s|ed)?|landscape|looks?|let_go|partners?)"
+)
+_BARE: Final = rf"_?(?:{_PART}|there|say)"
+NAMES: Final = re.compile(
+    rf"(?<![A-Za-z])(?:\w*_)?{_PART}_\w+|\w+_{_PART}(?![A-Za-z_])"
+    rf"|(?<![\w.'\"`]){_BARE}(?: = | := |=(?!=)|: [A-Z]|\.\w|\(|\[)|\b(?:for|def) {_BARE}(?:,| in |\()"
+)
+"""Names in code that say nothing precise: one of the words with another part, or alone where a value is bound, called or read."""
+
 PLAY: Final = re.compile(r"\bplugin_utils\.play import \w+|\b_?[Pp]lay\(|-> Play\b")
 """Where the operator means the value that the engine has of Ansible's own play."""
 
@@ -108,9 +118,42 @@ def test_no_name_of_a_test_has_a_word_that_the_glossary_replaces() -> None:
     assert [name for file in files for name in named.findall(file.read_text(encoding="utf-8"))] == []
 
 
+def sources() -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each file of the collection and of the operator."""
+    for root in (CHECKOUT / "plugins", CHECKOUT / "operator" / "mesh_operator"):
+        for path in sorted(root.rglob("*.py")):
+            yield str(path.relative_to(CHECKOUT)), path.read_text(encoding="utf-8")
+
+
+def test_code_uses_no_word_that_the_glossary_replaces() -> None:
+    """In comments, docstrings and texts, and as names of files, classes, functions and values.
+
+    The Linux user "nobody" is called so by the system, and ``Nobody`` is a value of a status.
+    """
+    words = re.compile(rf"\b(?:{'|'.join(NOT_USED)})\b", re.IGNORECASE)
+    proper = re.compile(r"the user nobody\b|\"nobody\"|`Nobody`|\"Nobody\"")
+    found = []
+    for name, text in sources():
+        lines = text.splitlines()
+        bad = [pattern for pattern in (words, NAMES) if pattern.search(proper.sub("", text)) or pattern.search(Path(name).stem)]
+        if bad:
+            found += [f"{name}:{n}: {m[0]}" for n, line in enumerate(lines, 1) for p in bad for m in p.finditer(proper.sub("", line))]
+    assert found == []
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    """Within the collection and the operator, so that it is understood without its import line; but for classes that Ansible looks for."""
+    of_ansible = {"ActionModule", "FilterModule", "InventoryModule", "ModuleDocFragment"}
+    places: dict[str, list[str]] = {}
+    for name, text in sources():
+        for found in re.findall(r"(?m)^ *class ([A-Z]\w*)[(:]", text):
+            places.setdefault(found, []).append(name)
+    assert {name: where for name, where in places.items() if len(where) > 1 and name not in of_ansible} == {}
+
+
 def test_runs_and_the_operator_have_one_word_for_waiting() -> None:
     """A user who searches output or logs for the word of the glossary finds every line about it."""
-    said = re.compile(r"""\b(?:show\(Sentence|_?say|_show|report|alive|log)\((?:[\w.()]+, )?f?(["'])(.*?)\1""")
+    said = re.compile(r"""\b(?:show\(Sentence|_show|report|alive|log)\((?:[\w.()]+, )?f?(["'])(.*?)\1""")
     others = re.compile(r"\bwaits: |\bheld: |\bon[ _]hold\b|_on_hold\b")
     files = [*(CHECKOUT / "plugins").rglob("*.py"), *(CHECKOUT / "operator" / "mesh_operator").rglob("*.py")]
     texts = [found[1] for file in files for found in said.findall(file.read_text(encoding="utf-8"))]

@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rbac.circumstances import names_in, of_mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rbac.manifest import (
+    Account,
     Grant,
-    Subject,
     default_name,
     granted,
     manifest_of,
     objects_of,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rbac.plan import Present, path_of, rbac_steps
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rbac.rule import Circumstance, Function, Rule, Scope
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rbac.rule import Circumstance, Function, RoleRule, RuleScope
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rbac.rules import RULES
 
 BINDING = Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2"))
-ACCOUNT = Subject(kind="ServiceAccount", name="cilium-mesh", namespace="kube-system")
+ACCOUNT = Account(kind="ServiceAccount", name="cilium-mesh", namespace="kube-system")
 
 
 def grant_of(*functions: Function, known: dict[Circumstance, bool] | None = None, **more: Any) -> Grant:
@@ -111,11 +111,11 @@ def test_functions_that_only_look_get_no_right_to_write(grant: Grant) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.resources[0]}-{rule.why[:40]}")
-def test_a_rule_is_plain(rule: Rule) -> None:
+def test_a_rule_is_plain(rule: RoleRule) -> None:
     assert rule.why.endswith(".") and rule.functions and rule.resources and rule.verbs
     assert not (rule.names and set(rule.verbs) == {"create"}), "RBAC cannot limit a POST to a name"
     assert not (rule.names and len(rule.resources) > 1)
-    assert rule.scope is Scope.ITEMS or rule.functions != {Function.ITEMS} or rule.verbs == ("list",)
+    assert rule.scope is RuleScope.ITEMS or rule.functions != {Function.ITEMS} or rule.verbs == ("list",)
 
 
 def test_a_kind_without_an_entry_is_wanted_and_one_that_is_not_there_is_not() -> None:

@@ -17,13 +17,13 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.bindi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import Unread
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Step
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Flow
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome, verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import FirstPacket
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import PolicyOutcome, verdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.workload_index import WorkloadIndex
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.difference import ChangeKind, changes_between
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.planned_policies import scene_with_planned_policies
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.port_set import LIMITS
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.protection import Loss, losses
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.protection import LostProtection, losses
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.reach import Reach
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.workload_set import workload_sets
 from tests.testing.facts_builders import cluster_facts
@@ -53,7 +53,7 @@ def states(there: Scene, gone: Gone) -> tuple[Reach, Reach]:
     return Reach.of(sets), Reach.of(sets.seen_by(then))
 
 
-def lost(there: Scene, gone: Gone) -> list[Loss]:
+def lost(there: Scene, gone: Gone) -> list[LostProtection]:
     return list(losses(*states(there, gone), gone))
 
 
@@ -75,7 +75,7 @@ def test_where_nothing_is_lost_no_flow_opens(seed: int) -> None:
     worse = [
         change
         for change in changes_between(before, after)
-        if change.kind is ChangeKind.GAINED or (change.kind is ChangeKind.UNSURE and change.before is Outcome.DENIED)
+        if change.kind is ChangeKind.GAINED or (change.kind is ChangeKind.UNSURE and change.before is PolicyOutcome.DENIED)
     ]
     assert worse == [], (seed, gone)
     ends = [entry.party.endpoint for entry in before.sets if entry.party]
@@ -83,9 +83,9 @@ def test_where_nothing_is_lost_no_flow_opens(seed: int) -> None:
         for destination in ends:
             protocol = draw.choice(list(PORTS))
             for port in PORTS[protocol]:
-                flow = Flow(source=source, destination=destination, protocol=protocol, port=port)
+                flow = FirstPacket(source=source, destination=destination, protocol=protocol, port=port)
                 was, now = (verdict(reach.judgement.world, flow).outcome for reach in (before, after))
-                assert was is Outcome.ALLOWED or now is was or now is Outcome.DENIED, (seed, gone, flow, was, now)
+                assert was is PolicyOutcome.ALLOWED or now is was or now is PolicyOutcome.DENIED, (seed, gone, flow, was, now)
 
 
 @given(seed=st.integers(0, 2**32))
@@ -103,9 +103,9 @@ def test_an_example_of_what_is_lost_is_a_flow_that_was_not_allowed_and_is_not_de
         source, destination = (before.sets[number].party for number in (example.source, example.destination))
         assert source and destination
         protocol, port, _last = example.ports.ranges[0]
-        flow = Flow(source=source.endpoint, destination=destination.endpoint, protocol=protocol, port=port)
+        flow = FirstPacket(source=source.endpoint, destination=destination.endpoint, protocol=protocol, port=port)
         was, now = (verdict(reach.judgement.world, flow) for reach in (before, after))
-        assert was.outcome is not Outcome.ALLOWED and now.outcome is example.outcome is not Outcome.DENIED, (seed, flow)
+        assert was.outcome is not PolicyOutcome.ALLOWED and now.outcome is example.outcome is not PolicyOutcome.DENIED, (seed, flow)
 
 
 # By hand
@@ -131,14 +131,14 @@ def shop(*policies: ObjectFacts, version: str = "1.18.11", config: dict[str, str
     return scene(traffic("c1", **place), facts={"c1": cluster_facts("c1", version=version, config=config or {})})
 
 
-def of_old(there: Scene) -> list[Loss]:
+def of_old(there: Scene) -> list[LostProtection]:
     return lost(there, {"c1": {DENY.shown}})
 
 
 def test_a_deny_that_isolates_is_not_replaced_by_one_that_does_not() -> None:
     (loss,) = of_old(shop(DENY, OURS))
     assert (loss.isolation, loss.policies, loss.host) == (True, (DENY.shown,), "c1") and loss.example is not None
-    assert loss.example.outcome is Outcome.ALLOWED
+    assert loss.example.outcome is PolicyOutcome.ALLOWED
 
 
 @in_one_test

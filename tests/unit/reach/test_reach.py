@@ -17,14 +17,14 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scen
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.topology import Mode, Topology
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ObserveFailure, Unread
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import Flow
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome, verdict
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.endpoints import FirstPacket
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import PolicyOutcome, verdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.workload_index import WorkloadIndex
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.difference import ChangeKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.port_set import ALL, LIMITS, PROTOCOLS, PortSet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.reach import Reach
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.report import ReachReport, flow_text, report_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.scope import Scope, scope_of
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.scope import ReachScope, scope_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.workload_set import (
     SetKind,
     bits_of,
@@ -49,7 +49,7 @@ def reach_of(there: Scene) -> Reach:
     return Reach.of(workload_sets(index))
 
 
-def outcome_of(found: Reach, source: int, destination: int, protocol: str, port: int) -> Outcome:
+def outcome_of(found: Reach, source: int, destination: int, protocol: str, port: int) -> PolicyOutcome:
     """What the cell of this source says of a port; there is exactly one cell, and one outcome."""
     (cell,) = [cell for cell in found.cells[destination] if cell.sources >> source & 1]
     (outcome,) = [outcome for outcome, ports in cell.ports.each() if ports.covers(protocol, port)]
@@ -72,7 +72,7 @@ def test_what_is_evaluated_together_is_what_each_flow_is_alone(seed: int) -> Non
         for destination_set, destination in ends:
             protocol = draw.choice(PROTOCOLS)
             for port in draw.sample(PORTS[protocol], 4):
-                alone = verdict(world, Flow(source=source, destination=destination, protocol=protocol, port=port)).outcome
+                alone = verdict(world, FirstPacket(source=source, destination=destination, protocol=protocol, port=port)).outcome
                 together = outcome_of(found, source_set, destination_set, protocol, port)
                 assert together is alone, (seed, source.shown, destination.shown, protocol, port)
 
@@ -92,11 +92,13 @@ def test_policies_that_are_named_are_those_that_the_evaluator_names(seed: int) -
                     for source in numbers_of(group.sources & found.sets.workloads):
                         ends = found.sets[source].party, destination.party
                         assert ends[0] and ends[1]
-                        flow = Flow(source=ends[0].endpoint, destination=ends[1].endpoint, protocol=protocol, port=port)
+                        flow = FirstPacket(source=ends[0].endpoint, destination=ends[1].endpoint, protocol=protocol, port=port)
                         alone = verdict(found.judgement.world, flow)
                         decisive = [d for d in (alone.ingress, alone.egress) if d.outcome is outcome]
                         named = {policy.rpartition(" in ")[0] for policy in group.policies}
-                        expected = set(decisive[0].policies) if outcome is Outcome.DENIED else {p for d in decisive for p in d.policies}
+                        expected = (
+                            set(decisive[0].policies) if outcome is PolicyOutcome.DENIED else {p for d in decisive for p in d.policies}
+                        )
                         assert expected <= named, (seed, flow.source.shown, flow.destination.shown)
 
 
@@ -185,7 +187,7 @@ def test_an_outsider_that_reaches_a_workload_is_named_with_the_service_that_publ
     published = service("db", namespace="shop", type="LoadBalancer")
     (row, *_more) = [row for row in report(two_clusters(services=(published,))).outsiders if row.flow.destination.cluster == "c2"]
     assert row.published == ("LoadBalancer db",)
-    assert row.flow.verdict is Outcome.ALLOWED
+    assert row.flow.verdict is PolicyOutcome.ALLOWED
     assert [r for r in report(two_clusters(CLOSED)).outsiders if r.flow.destination.cluster == "c2"] == []
 
 
@@ -209,7 +211,7 @@ def test_of_a_member_that_does_not_answer_nothing_is_said() -> None:
     failure = ObserveFailure(host="c3", code="CM-API-01", message="c3 does not answer")
     found = report(two_clusters(members=("c3",), failures={"c3": failure}))
     to_c3 = [row for row in found.flows() if row.destination.cluster == "c3" or row.source.cluster == "c3"]
-    assert to_c3 and {row.verdict for row in to_c3} == {Outcome.UNKNOWN}
+    assert to_c3 and {row.verdict for row in to_c3} == {PolicyOutcome.UNKNOWN}
     assert found.notes == ("Nothing is known of c3: c3 does not answer",)
     assert found.violations([]) == []
     assert found.violations(["lost"]) == ["nothing is known of c3, so no gate is passed"]
@@ -229,7 +231,7 @@ def test_clusters_without_a_link_do_not_know_each_other() -> None:
     found = report(replace(there, mesh=replace(there.mesh, binding=binding)))
     across = [row for row in found.flows() if (row.source.cluster, row.destination.cluster) == ("c1", "c2")]
     across = [row for row in across if row.source.namespace and row.destination.namespace]
-    assert across and {row.verdict for row in across} == {Outcome.UNKNOWN}
+    assert across and {row.verdict for row in across} == {PolicyOutcome.UNKNOWN}
     assert "not linked" in across[0].reasons[0]
 
 
@@ -243,7 +245,7 @@ def test_a_namespace_that_is_not_global_hides_its_pods_from_other_clusters(versi
     across = [row for row in found.flows() if {row.source.cluster, row.destination.cluster} == {"c1", "c2"} and row.source.namespace]
     across = [row for row in across if row.destination.namespace]
     assert len(across) == 2
-    assert {row.verdict is Outcome.UNKNOWN for row in across} == {hides}
+    assert {row.verdict is PolicyOutcome.UNKNOWN for row in across} == {hides}
 
 
 @pytest.mark.parametrize(
@@ -278,7 +280,7 @@ def test_workloads_that_no_policy_distinguishes_are_one_set() -> None:
     found = reach_of(scene(traffic("c1", namespaces=SHOP, pods=many)))
     (only,) = [entry for entry in found.sets if entry.kind is SetKind.WORKLOADS]
     assert only.weight == 50
-    assert report_of(found.sets.index, None, Scope()).to_dict()["pairs"]["all"] >= 2500
+    assert report_of(found.sets.index, None, ReachScope()).to_dict()["pairs"]["all"] >= 2500
 
 
 def test_policies_with_thousands_of_ports_are_unknown_and_not_late() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts, PodMeta
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import Outcome
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import PolicyOutcome
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.workload_index import WorkloadIndex
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.outside import regions_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.reach import Reach
@@ -24,7 +24,7 @@ from tests.testing.traffic_builders import namespace_facts, scene, traffic
 from tests.unit.policies.test_recorded_verdicts import LETTERS, RECORDED, SETTINGS
 
 
-def outcomes(recorded: Mapping[str, Any]) -> Iterator[tuple[Outcome, Outcome, str]]:
+def outcomes(recorded: Mapping[str, Any]) -> Iterator[tuple[PolicyOutcome, PolicyOutcome, str]]:
     """(What the engine said of both directions, what reach says, the query) for every query between ends that reach has."""
     config = {key: str(recorded[name]).lower() for name, key in SETTINGS.items() if name in recorded}
     ends: list[dict[str, Any]] = recorded["endpoints"]
@@ -43,7 +43,7 @@ def outcomes(recorded: Mapping[str, Any]) -> Iterator[tuple[Outcome, Outcome, st
         if one is None or other is None or port == 0:
             continue
         both = {LETTERS[egress], LETTERS[ingress]}
-        engine = next((outcome for outcome in (Outcome.DENIED, Outcome.UNKNOWN) if outcome in both), Outcome.ALLOWED)
+        engine = next((outcome for outcome in (PolicyOutcome.DENIED, PolicyOutcome.UNKNOWN) if outcome in both), PolicyOutcome.ALLOWED)
         (cell,) = [cell for cell in found.cells[other] if cell.sources >> one & 1]
         (said,) = [outcome for outcome, ports in cell.ports.each() if ports.covers(protocol.upper(), port)]
         yield engine, said, f"{ends[source]} -> {ends[destination]} {protocol} {port}"
@@ -84,6 +84,6 @@ def test_no_flow_of_a_reach_contradicts_the_engine_of_cilium() -> None:
     with RECORDED.open(encoding="utf-8") as lines:
         rows = [row for line in lines for row in outcomes(json.loads(line))]
     said = Counter(ours for _engine, ours, _text in rows)
-    assert said[Outcome.ALLOWED] > 8000 and said[Outcome.DENIED] > 3000, said
-    assert said[Outcome.UNKNOWN] < len(rows) / 5, said
-    assert [text for engine, ours, text in rows if ours not in (engine, Outcome.UNKNOWN)] == []
+    assert said[PolicyOutcome.ALLOWED] > 8000 and said[PolicyOutcome.DENIED] > 3000, said
+    assert said[PolicyOutcome.UNKNOWN] < len(rows) / 5, said
+    assert [text for engine, ours, text in rows if ours not in (engine, PolicyOutcome.UNKNOWN)] == []

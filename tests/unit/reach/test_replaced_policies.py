@@ -24,7 +24,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.reac
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.replaced_policies import (
     KEPT_POLICY,
     NOT_ENFORCED,
-    Removal,
+    PolicyRemoval,
     plan_removal,
     replaced_policies,
 )
@@ -65,12 +65,12 @@ def shop(*policies: ObjectFacts, config: dict[str, str] | None = None, members: 
     return scene(traffic("c1", policies=policies, **place), traffic("c2", **place), facts=facts, members=members)
 
 
-def removed(entries: Any, there: Scene, row: dict[str, Any] | None = None) -> Removal:
+def removed(entries: Any, there: Scene, row: dict[str, Any] | None = None) -> PolicyRemoval:
     named = replaced_policies(entries, there.mesh.clusters, ["front"])
     return plan_removal(there, named, [row or APPLIED], [PROVIDER])
 
 
-def why(found: Removal) -> str:
+def why(found: PolicyRemoval) -> str:
     """The summary of the only finding. Then nothing is deleted."""
     (entry,) = found.findings
     assert (found.steps, entry.code, entry.item, entry.blocks) == ((), KEPT_POLICY, "connectivityIntents/front", True) and entry.fix
@@ -85,7 +85,7 @@ def test_only_named_policies_of_the_provider_that_are_replaced_go() -> None:
     assert gone.action.body == {"metadata": {"uid": "uid-shop-old", "resourceVersion": "11"}}
     (clusterwide,) = removed([{"name": "old", "intent": "front"}], shop(*others)).steps
     assert clusterwide.object == "CiliumClusterwideNetworkPolicy old"
-    nothing = Removal()
+    nothing = PolicyRemoval()
     assert removed([OLD], shop(OURS)) == removed([{**OLD, "clusters": ["c2"]}], shop(policy("old"))) == removed([], shop()) == nothing
 
 

@@ -24,7 +24,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import PlanOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.exposure_losses import ExposureLosses, Fate
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.harm import Harm, Verdict, harms_of
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.loss import Kind, Loss, each_loss, named_losses
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.loss import Loss, LossKind, each_loss, named_losses
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.notice import notices
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.rehearse.rehearsal import (
     RehearsalInputs,
@@ -64,7 +64,7 @@ def shop(**ready: Mapping[str, int]) -> Scene:
 
 def rehearsed(current: Scene, *losses: Loss, stalls: StallInputs = NOTHING, rows: int = 1000) -> Rehearsals:
     inputs = RehearsalInputs(scene=current, desired=Desired(mesh=current.mesh), stalls=stalls, mesh_check=300)
-    return rehearse(inputs, losses or each_loss(current.mesh, tuple(Kind)), rows=rows)
+    return rehearse(inputs, losses or each_loss(current.mesh, tuple(LossKind)), rows=rows)
 
 
 # Which losses
@@ -72,7 +72,7 @@ def rehearsed(current: Scene, *losses: Loss, stalls: StallInputs = NOTHING, rows
 
 def test_each_member_each_pair_of_links_and_each_network_is_a_loss() -> None:
     mesh = shop(web={}).mesh
-    assert [loss.name for loss in each_loss(mesh, (Kind.MEMBERS, Kind.LINKS))] == [
+    assert [loss.name for loss in each_loss(mesh, (LossKind.MEMBERS, LossKind.LINKS))] == [
         "c1 is gone",
         "c2 is gone",
         "c3 is gone",
@@ -80,7 +80,7 @@ def test_each_member_each_pair_of_links_and_each_network_is_a_loss() -> None:
         "links c1 - c3 are cut",
         "links c2 - c3 are cut",
     ]
-    (first, *_rest) = each_loss(mesh, (Kind.NETWORKS,))
+    (first, *_rest) = each_loss(mesh, (LossKind.NETWORKS,))
     assert (first.dead_for("c1"), first.dead_for("c2"), first.dead_for("c3")) == (frozenset({"c2"}), frozenset({"c1"}), frozenset())
 
 

@@ -43,7 +43,7 @@ _CAPABILITY_VERSION_3: Final = 0x20080522  # linux/capability.h
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ProcessLimits:
     """Limits of a process. ``memory``: bytes beyond what it starts with; ``cpu``: seconds of processor time, 0 for any.
 
     ``file_size``: bytes of the largest file; ``descriptors``: open files.
@@ -162,7 +162,9 @@ def measures_here(readable: Iterable[str], folder: str) -> Measures:
     return Measures(landlock=offered, user=user, missing=tuple(missing))
 
 
-def confine(limits: Limits, measures: Measures, folder: str, readable: Sequence[str], parent: int, program: Program | None = None) -> None:
+def confine(
+    limits: ProcessLimits, measures: Measures, folder: str, readable: Sequence[str], parent: int, program: Program | None = None
+) -> None:
     """Confine this process, which has one thread, for good.
 
     :param folder: the only one in which it may write.
@@ -197,7 +199,7 @@ def hide_memory() -> None:
     _prctl(_SET_DUMPABLE, 0)
 
 
-def _limit(limits: Limits) -> None:
+def _limit(limits: ProcessLimits) -> None:
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines())
     data, size = (int(status[name].split()[0]) * 1024 for name in ("VmData", "VmSize"))
     for kind, bound in (

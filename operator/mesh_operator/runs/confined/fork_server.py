@@ -34,7 +34,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from .confinement import Limits, Measures, Program, confine, measures_here, readable_here
+from .confinement import Measures, ProcessLimits, Program, confine, measures_here, readable_here
 from .messages import PART, Broken, receive_job, send
 
 OUT_OF_MEMORY: Final = 71  # exit status of a child
@@ -106,7 +106,7 @@ class _Server:
         ours, *kept = descriptors[:1] + descriptors[2:]
         lifeline = socket.socket(fileno=descriptors[1])
         try:
-            child = self._fork(self._handlers[asked["handler"]], [ours, *kept], lifeline, Limits(**asked["limits"]), program)
+            child = self._fork(self._handlers[asked["handler"]], [ours, *kept], lifeline, ProcessLimits(**asked["limits"]), program)
         except OSError:  # no process, file or memory is to be had just now: one request fails, and the others go on
             _report(lifeline, status=NOT_CONFINED)
         else:
@@ -118,7 +118,7 @@ class _Server:
                 os.close(descriptor)
         return True
 
-    def _fork(self, handler: Handler, kept: list[int], lifeline: socket.socket, limits: Limits, program: Program | None) -> _Child:
+    def _fork(self, handler: Handler, kept: list[int], lifeline: socket.socket, limits: ProcessLimits, program: Program | None) -> _Child:
         folder, parent = tempfile.mkdtemp(prefix="process-", dir=self._folder), os.getpid()
         try:
             if self._measures.user >= 0 and program is None:
@@ -131,7 +131,9 @@ class _Server:
             self._be_child(handler, kept, limits, folder, parent, program)
         return _Child(pid, os.pidfd_open(pid), lifeline, folder)
 
-    def _be_child(self, handler: Handler, kept: list[int], limits: Limits, folder: str, parent: int, program: Program | None) -> None:
+    def _be_child(
+        self, handler: Handler, kept: list[int], limits: ProcessLimits, folder: str, parent: int, program: Program | None
+    ) -> None:
         """Confine this process, call the handler, and end the process without returning."""
         status = NOT_CONFINED
         try:

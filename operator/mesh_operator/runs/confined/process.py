@@ -26,7 +26,7 @@ from typing import Any, Final
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base import redact
 
 from ...base.log import log
-from .confinement import Limits, Measures, Program, memory_folder
+from .confinement import Measures, ProcessLimits, Program, memory_folder
 from .fork_server import NOT_CONFINED, OUT_OF_MEMORY
 from .messages import PART, Broken, Invalid, Late, decoded, receive, send_job
 
@@ -101,7 +101,7 @@ class _Lifeline:
 class ConfinedProcess:
     """One confined child. Used by one thread, but for ``interrupt``."""
 
-    def __init__(self, connection: socket.socket, lifeline: _Lifeline, limits: Limits, deadline: float) -> None:
+    def __init__(self, connection: socket.socket, lifeline: _Lifeline, limits: ProcessLimits, deadline: float) -> None:
         self._connection, self._lifeline, self._limits = connection, lifeline, limits
         self._until = time.monotonic() + deadline
 
@@ -180,7 +180,7 @@ class ConfinedProcesses:
             self._start()
 
     @contextmanager
-    def open(self, limits: Limits, deadline: float) -> Iterator[ConfinedProcess]:
+    def open(self, limits: ProcessLimits, deadline: float) -> Iterator[ConfinedProcess]:
         """Fork a child that answers, and is certainly gone at the end of the ``with`` block.
 
         :param deadline: seconds for all its answers together.
@@ -196,7 +196,7 @@ class ConfinedProcesses:
                 process.end()
 
     @contextmanager
-    def program(self, limits: Limits, program: Program, listener: socket.socket, kept: int) -> Iterator[None]:
+    def program(self, limits: ProcessLimits, program: Program, listener: socket.socket, kept: int) -> Iterator[None]:
         """Fork a child that works with a socket on which it listens; all of it is certainly gone at the end of the ``with`` block.
 
         :param kept: descriptor that the child and all that it forks keep open.
@@ -208,7 +208,7 @@ class ConfinedProcesses:
             yield
 
     @contextmanager
-    def _fork(self, handler: str, limits: Limits, program: Program | None, end: int, *kept: int) -> Iterator[_Lifeline]:
+    def _fork(self, handler: str, limits: ProcessLimits, program: Program | None, end: int, *kept: int) -> Iterator[_Lifeline]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs:

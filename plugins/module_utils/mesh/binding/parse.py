@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ...base.input_problems import SUBDOMAIN, Problems, generation_of, is_list, quoted, suggest
 from ...base.json_fields import parse_time
-from ...base.structure import Reader
+from ...base.structure import SchemaReader
 from .item_kinds import ItemKind
 from .model import Binding, Mesh
 from .schemas import SPECS
@@ -57,7 +57,7 @@ def parse(raw: Any, inventory: Sequence[str], *, leaving: bool = False) -> Mesh:
     top = problems.mapping("", raw, ("binding", *ItemKind), optional=True)  # the items: reconcile/parse.py
     written = top.get("binding")
     generation = generation_of(problems, "binding.generation", written.get("generation") if isinstance(written, Mapping) else None)
-    given = Reader(problems, _HINTS).read(_BINDING, _with_names(written), "binding") if written is not None else {}
+    given = SchemaReader(problems, _HINTS).read(_BINDING, _with_names(written), "binding") if written is not None else {}
     problems.raise_any()
     name = given.get("name", DEFAULT_NAME)
     if not SUBDOMAIN.fullmatch(name):

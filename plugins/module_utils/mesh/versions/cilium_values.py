@@ -27,7 +27,7 @@ def parse_bool(text: str) -> bool | None:
     return True if text in _TRUE else False if text in _FALSE else None
 
 
-class Kind(Enum):
+class ValueType(Enum):
     """Type of a key's value."""
 
     FLAG = "boolean"
@@ -41,7 +41,7 @@ class Kind(Enum):
 class Key:
     """Key as some minors read it: those for which ``rule`` of the version matrix holds, or all. ``words``: word -> such a rule, or ""."""
 
-    kind: Kind
+    kind: ValueType
     rule: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
     any_case: bool = False  # Cilium puts the word into lower case first
@@ -52,36 +52,38 @@ class Key:
 
     def accepts(self, text: str, minor: Minor) -> bool:
         """Return whether Cilium of this minor starts with the value."""
-        if self.kind is Kind.FLAG:
+        if self.kind is ValueType.FLAG:
             return parse_bool(text) is not None
-        if self.kind is Kind.NUMBER:
+        if self.kind is ValueType.NUMBER:
             return _NUMBER.fullmatch(text) is not None
-        words = text.split() if self.kind is Kind.WORDS else [text.lower() if self.any_case else text]
-        return self.kind is Kind.TEXT or all(word in self._accepted(minor) for word in words)
+        words = text.split() if self.kind is ValueType.WORDS else [text.lower() if self.any_case else text]
+        return self.kind is ValueType.TEXT or all(word in self._accepted(minor) for word in words)
 
     def shown(self, minor: Minor) -> str:
         """Return what the minor accepts, as text for people."""
-        if self.kind is Kind.FLAG:
+        if self.kind is ValueType.FLAG:
             return "true or false"
         return (
-            f"{'any' if self.kind is Kind.WORDS else 'one'} of {', '.join(self._accepted(minor))}" if self.words else f"a {self.kind.value}"
+            f"{'any' if self.kind is ValueType.WORDS else 'one'} of {', '.join(self._accepted(minor))}"
+            if self.words
+            else f"a {self.kind.value}"
         )
 
     def _accepted(self, minor: Minor) -> tuple[str, ...]:
         return tuple(word for word, rule in self.words.items() if not rule or holds(rule, minor))
 
 
-_FLAG: Final = Key(kind=Kind.FLAG)
-_TEXT: Final = Key(kind=Kind.TEXT)
-_NUM: Final = Key(kind=Kind.NUMBER)
+_FLAG: Final = Key(kind=ValueType.FLAG)
+_TEXT: Final = Key(kind=ValueType.TEXT)
+_NUM: Final = Key(kind=ValueType.NUMBER)
 
 
 def _flag_if(rule: str) -> Key:
-    return Key(kind=Kind.FLAG, rule=rule)
+    return Key(kind=ValueType.FLAG, rule=rule)
 
 
 def _words(*words: str, any_case: bool = False) -> Key:
-    return Key(kind=Kind.WORD, words=dict.fromkeys(words, ""), any_case=any_case)
+    return Key(kind=ValueType.WORD, words=dict.fromkeys(words, ""), any_case=any_case)
 
 
 KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
@@ -97,13 +99,13 @@ KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
     "cni-chaining-mode": (_TEXT,),
     # Datapath
     "routing-mode": (_words("tunnel", "native"),),
-    "tunnel": (Key(kind=Kind.TEXT, rule="tunnel_key"),),
+    "tunnel": (Key(kind=ValueType.TEXT, rule="tunnel_key"),),
     "tunnel-protocol": (_words("vxlan", "geneve"),),
-    "underlay-protocol": (Key(kind=Kind.WORD, rule="underlay_key", words={"ipv4": "", "ipv6": "", "auto": "underlay_by_family"}),),
+    "underlay-protocol": (Key(kind=ValueType.WORD, rule="underlay_key", words={"ipv4": "", "ipv6": "", "auto": "underlay_by_family"}),),
     **dict.fromkeys(("tunnel-port", "mtu", "cluster-health-port"), (_NUM,)),
     "auto-direct-node-routes": (_FLAG,),
     "kube-proxy-replacement": (
-        Key(kind=Kind.WORD, rule="kube_proxy_replacement_words", words={"true": "", "false": ""}),
+        Key(kind=ValueType.WORD, rule="kube_proxy_replacement_words", words={"true": "", "false": ""}),
         _FLAG,
     ),
     "enable-node-port": (_flag_if("node_port_key"),),
@@ -118,22 +120,22 @@ KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
     "ipsec-key-file": (_TEXT,),
     "enable-ztunnel": (_flag_if("ztunnel"),),
     "enable-encryption-strict-mode": (_flag_if("strict_mode_key"),),  # 1.19 still reads it, as the key for egress
-    "encryption-strict-mode-cidr": (Key(kind=Kind.TEXT, rule="strict_mode_key"),),
+    "encryption-strict-mode-cidr": (Key(kind=ValueType.TEXT, rule="strict_mode_key"),),
     "enable-encryption-strict-mode-egress": (_flag_if("strict_egress"),),
-    "encryption-strict-egress-cidr": (Key(kind=Kind.TEXT, rule="strict_egress"),),
+    "encryption-strict-egress-cidr": (Key(kind=ValueType.TEXT, rule="strict_egress"),),
     "enable-encryption-strict-mode-ingress": (_flag_if("strict_egress"),),
     # Cluster Mesh
     "clustermesh-config": (_TEXT,),
     "clustermesh-enable-endpoint-sync": (_flag_if("endpoint_sync"),),
     "clustermesh-enable-mcs-api": (_flag_if("mcs_api"),),
     "clustermesh-mcs-api-install-crds": (_flag_if("mcs_crds_installed"),),
-    "clustermesh-cache-ttl": (Key(kind=Kind.TEXT, rule="cache_ttl"),),
+    "clustermesh-cache-ttl": (Key(kind=ValueType.TEXT, rule="cache_ttl"),),
     "clustermesh-default-global-namespace": (_flag_if("namespace_filter"),),
     # Policies
     "enable-policy": (_TEXT,),  # agents take any word, and one that they do not know for default
     "policy-audit-mode": (_FLAG,),
     "policy-default-local-cluster": (_flag_if("policy_local_key"),),
-    "policy-cidr-match-mode": (Key(kind=Kind.WORDS, words={"nodes": "", "pods": "cidr_means_pods"}),),
+    "policy-cidr-match-mode": (Key(kind=ValueType.WORDS, words={"nodes": "", "pods": "cidr_means_pods"}),),
     "allow-localhost": (_words("auto", "always", "policy", any_case=True),),
     "enable-non-default-deny-policies": (_flag_if("non_default_deny"),),
     "enable-k8s-networkpolicy": (_FLAG,),

@@ -91,7 +91,7 @@ class CiliumVersion:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class Trait:
     """Behaviour of the minors ``since`` <= minor < ``before``; None leaves that end open."""
 
     since: Minor | None = None
@@ -108,122 +108,124 @@ class Rule:
         return (self.since is None or self.since <= release) and (self.before is None or release < self.before)
 
 
-RULES: Final[dict[str, Rule]] = {
-    "local_certificate_used": Rule(
+RULES: Final[dict[str, Trait]] = {
+    "local_certificate_used": Trait(
         since=Minor(1, 17), unknown=True, source="chart 1.17, clustermesh-config secret: local-etcd-client files; issue 42841"
     ),
-    "aliases_in_config": Rule(since=Minor(1, 20), unknown=True, source="PR 44425, cilium-host-aliases in the etcd configuration"),
+    "aliases_in_config": Trait(since=Minor(1, 20), unknown=True, source="PR 44425, cilium-host-aliases in the etcd configuration"),
     # 1.20 still renders hostAliases too, but its static dialer no longer needs them, and a template change costs a rollout.
-    "aliases_in_template": Rule(before=Minor(1, 20), unknown=True, source="chart 1.19, hostAliases; removed by issue 47190"),
-    "remote_users_list_self": Rule(before=Minor(1, 17), unknown=False, source="chart 1.16, users.yaml also names remote-<own name>"),
-    "remote_users_need_config": Rule(
+    "aliases_in_template": Trait(before=Minor(1, 20), unknown=True, source="chart 1.19, hostAliases; removed by issue 47190"),
+    "remote_users_list_self": Trait(before=Minor(1, 17), unknown=False, source="chart 1.16, users.yaml also names remote-<own name>"),
+    "remote_users_need_config": Trait(
         since=Minor(1, 19), unknown=True, source="chart 1.19, users-configmap.yaml: only with clustermesh.config.enabled"
     ),
-    "clusters_as_map": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh.config.clusters: a list or a map by name"),
-    "node_port_clash": Rule(before=Minor(1, 19), unknown=True, source="issue 24692, fixed by PR 41337 in 1.19"),
-    "endpoint_sync": Rule(since=Minor(1, 16), unknown=True, source="chart 1.16, clustermesh-enable-endpoint-sync"),
-    "double_write_identities": Rule(
+    "clusters_as_map": Trait(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh.config.clusters: a list or a map by name"),
+    "node_port_clash": Trait(before=Minor(1, 19), unknown=True, source="issue 24692, fixed by PR 41337 in 1.19"),
+    "endpoint_sync": Trait(since=Minor(1, 16), unknown=True, source="chart 1.16, clustermesh-enable-endpoint-sync"),
+    "double_write_identities": Trait(
         since=Minor(1, 17),
         unknown=True,
         source="identity-allocation-mode doublewrite-*: Documentation/operations/upgrade.rst of 1.17, not of 1.16",
     ),
     # Keys of cilium-config (mesh/versions/cilium_values.py)
-    "tunnel_key": Rule(before=Minor(1, 15), unknown=True, source="pkg/option/config.go of 1.15 has routing-mode and tunnel-protocol alone"),
-    "kube_proxy_replacement_words": Rule(
+    "tunnel_key": Trait(
+        before=Minor(1, 15), unknown=True, source="pkg/option/config.go of 1.15 has routing-mode and tunnel-protocol alone"
+    ),
+    "kube_proxy_replacement_words": Trait(
         before=Minor(1, 19),
         unknown=False,
         source="kube-proxy-replacement: true or false (daemon/cmd of 1.18); a boolean in pkg/kpr of 1.19",
     ),
-    "node_port_key": Rule(before=Minor(1, 19), unknown=True, source="enable-node-port: pkg/kpr/kpr.go of 1.18, not of 1.19"),
-    "ztunnel": Rule(since=Minor(1, 19), unknown=True, source="enable-ztunnel: Documentation/cmdref of 1.19, not of 1.18"),
-    "strict_egress": Rule(
+    "node_port_key": Trait(before=Minor(1, 19), unknown=True, source="enable-node-port: pkg/kpr/kpr.go of 1.18, not of 1.19"),
+    "ztunnel": Trait(since=Minor(1, 19), unknown=True, source="enable-ztunnel: Documentation/cmdref of 1.19, not of 1.18"),
+    "strict_egress": Trait(
         since=Minor(1, 19),
         unknown=True,
         source="enable-encryption-strict-mode-egress and the Helm values encryption.strictMode.egress: 1.19, not 1.18",
     ),
-    "strict_mode_key": Rule(before=Minor(1, 20), unknown=True, source="enable-encryption-strict-mode: deprecated in 1.19, not in 1.20"),
-    "underlay_key": Rule(since=Minor(1, 18), unknown=True, source="pkg/datapath/tunnel/tunnel.go of 1.18: underlay-protocol"),
-    "underlay_by_family": Rule(
+    "strict_mode_key": Trait(before=Minor(1, 20), unknown=True, source="enable-encryption-strict-mode: deprecated in 1.19, not in 1.20"),
+    "underlay_key": Trait(since=Minor(1, 18), unknown=True, source="pkg/datapath/tunnel/tunnel.go of 1.18: underlay-protocol"),
+    "underlay_by_family": Trait(
         since=Minor(1, 20), unknown=True, source="pkg/datapath/tunnel/tunnel.go of 1.20: underlay-protocol defaults to auto, before to ipv4"
     ),
-    "cidr_means_pods": Rule(since=Minor(1, 20), unknown=True, source="policy-cidr-match-mode pods: pkg/option/config.go of 1.20"),
-    "cluster_network_policy": Rule(
+    "cidr_means_pods": Trait(since=Minor(1, 20), unknown=True, source="policy-cidr-match-mode pods: pkg/option/config.go of 1.20"),
+    "cluster_network_policy": Trait(
         since=Minor(1, 20), unknown=True, source="enable-k8s-cluster-network-policy: pkg/option/config.go of 1.20, not of 1.19"
     ),
-    "mcs_api": Rule(since=Minor(1, 16), unknown=True, source="chart 1.16, clustermesh-enable-mcs-api"),
-    "mcs_api_value": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh.mcsapi.enabled; before enableMCSAPISupport"),
-    "mcs_export": Rule(since=Minor(1, 17), unknown=True, source="clustermesh-apiserver of 1.17; 1.16 has no serviceexportsync.go"),
-    "operator_mcs": Rule(since=Minor(1, 17), unknown=True, source="charts 1.16 and 1.18, cilium-operator mounts clustermesh-secrets"),
-    "policy_local_key": Rule(since=Minor(1, 18), unknown=True, source="chart 1.18, cilium-config key policy-default-local-cluster"),
-    "non_default_deny": Rule(since=Minor(1, 17), unknown=True, source="chart 1.17, cilium-config key enable-non-default-deny-policies"),
+    "mcs_api": Trait(since=Minor(1, 16), unknown=True, source="chart 1.16, clustermesh-enable-mcs-api"),
+    "mcs_api_value": Trait(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh.mcsapi.enabled; before enableMCSAPISupport"),
+    "mcs_export": Trait(since=Minor(1, 17), unknown=True, source="clustermesh-apiserver of 1.17; 1.16 has no serviceexportsync.go"),
+    "operator_mcs": Trait(since=Minor(1, 17), unknown=True, source="charts 1.16 and 1.18, cilium-operator mounts clustermesh-secrets"),
+    "policy_local_key": Trait(since=Minor(1, 18), unknown=True, source="chart 1.18, cilium-config key policy-default-local-cluster"),
+    "non_default_deny": Trait(since=Minor(1, 17), unknown=True, source="chart 1.17, cilium-config key enable-non-default-deny-policies"),
     # Services
-    "free_port_names": Rule(
+    "free_port_names": Trait(
         since=Minor(1, 18), unknown=True, source="pkg/loadbalancer/writer/writer.go: a port without a name goes with any other"
     ),
-    "source_ranges_everywhere": Rule(
+    "source_ranges_everywhere": Trait(
         since=Minor(1, 17), unknown=False, source="bpf-lb-source-range-all-types: not in 1.16; 1.18's changelog ports it, PR 39533"
     ),
-    "source_range_check_optional": Rule(before=Minor(1, 19), unknown=True, source="pkg/kpr/kpr.go of 1.18: removed in 1.19"),
-    "cache_ttl": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh-cache-ttl"),
-    "namespace_filter": Rule(since=Minor(1, 20), unknown=True, source="chart 1.20, clustermesh-default-global-namespace; issue 43918"),
-    "namespace_identities": Rule(
+    "source_range_check_optional": Trait(before=Minor(1, 19), unknown=True, source="pkg/kpr/kpr.go of 1.18: removed in 1.19"),
+    "cache_ttl": Trait(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh-cache-ttl"),
+    "namespace_filter": Trait(since=Minor(1, 20), unknown=True, source="chart 1.20, clustermesh-default-global-namespace; issue 43918"),
+    "namespace_identities": Trait(
         since=Minor(1, 19),
         unknown=True,
         source="clustermesh-apiserver/clustermesh/synchronizer.go of 1.19.0: identities, endpoints; Services see namespace_filter",
     ),
     # What upgrades change (upgrade/rules.py)
-    "kvstoremesh_by_default": Rule(since=Minor(1, 16), unknown=True, source="charts 1.15 and 1.16, kvstoremesh.enabled of the apiserver"),
-    "strict_cluster_names": Rule(since=Minor(1, 17), unknown=True, source="upgrade guide of 1.17: names are enforced strictly"),
-    "users_by_default": Rule(since=Minor(1, 19), unknown=True, source="charts 1.18 and 1.19, clustermesh.apiserver.tls.authMode"),
-    "mutual_authentication_off": Rule(since=Minor(1, 19), unknown=True, source="charts 1.18 and 1.19, authentication.enabled"),
-    "mcs_crds_installed": Rule(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh-mcs-api-install-crds"),
-    "mcs_old_value_removed": Rule(since=Minor(1, 20), unknown=True, source="upgrade guide of 1.20, Removed Options"),
-    "server_name_left_out": Rule(
+    "kvstoremesh_by_default": Trait(since=Minor(1, 16), unknown=True, source="charts 1.15 and 1.16, kvstoremesh.enabled of the apiserver"),
+    "strict_cluster_names": Trait(since=Minor(1, 17), unknown=True, source="upgrade guide of 1.17: names are enforced strictly"),
+    "users_by_default": Trait(since=Minor(1, 19), unknown=True, source="charts 1.18 and 1.19, clustermesh.apiserver.tls.authMode"),
+    "mutual_authentication_off": Trait(since=Minor(1, 19), unknown=True, source="charts 1.18 and 1.19, authentication.enabled"),
+    "mcs_crds_installed": Trait(since=Minor(1, 19), unknown=True, source="chart 1.19, clustermesh-mcs-api-install-crds"),
+    "mcs_old_value_removed": Trait(since=Minor(1, 20), unknown=True, source="upgrade guide of 1.20, Removed Options"),
+    "server_name_left_out": Trait(
         since=Minor(1, 20),
         unknown=True,
         source="upgrade guide of 1.20, Changed Options: no clustermesh-apiserver.cilium.io",
     ),
-    "leaves_last_a_year": Rule(since=Minor(1, 20), unknown=True, source="upgrade guide of 1.20, Informational Notes: one year"),
-    "ca_outlives_leaves": Rule(since=Minor(1, 20), unknown=True, source="upgrade guide of 1.20, Informational Notes: certgen"),
-    "proxylib_removed": Rule(since=Minor(1, 20), unknown=True, source="upgrade guide of 1.20, Action Required: kafka, l7, l7proto"),
+    "leaves_last_a_year": Trait(since=Minor(1, 20), unknown=True, source="upgrade guide of 1.20, Informational Notes: one year"),
+    "ca_outlives_leaves": Trait(since=Minor(1, 20), unknown=True, source="upgrade guide of 1.20, Informational Notes: certgen"),
+    "proxylib_removed": Trait(since=Minor(1, 20), unknown=True, source="upgrade guide of 1.20, Action Required: kafka, l7, l7proto"),
     # Policies
-    "deny_without_isolation": Rule(
+    "deny_without_isolation": Trait(
         since=Minor(1, 16), unknown=False, source="enableDefaultDeny, pkg/policy/api/rule.go of 1.16, not of 1.15"
     ),
-    "port_ranges": Rule(since=Minor(1, 16), unknown=False, source="docs/decisions/0022: endPort is refused before 1.16"),
-    "policy_kind_switches": Rule(
+    "port_ranges": Trait(since=Minor(1, 16), unknown=False, source="docs/decisions/0022: endPort is refused before 1.16"),
+    "policy_kind_switches": Trait(
         since=Minor(1, 17),
         unknown=True,
         source="enable-cilium-(clusterwide-)network-policy: pkg/option/config.go of 1.17, not of 1.16",
     ),
-    "newer_label_filters": Rule(since=Minor(1, 18), unknown=True, source="pkg/labelsfilter/filter.go of 1.18, not of 1.16 and 1.17"),
-    "ip_block_beside_local_cluster": Rule(
+    "newer_label_filters": Trait(since=Minor(1, 18), unknown=True, source="pkg/labelsfilter/filter.go of 1.18, not of 1.16 and 1.17"),
+    "ip_block_beside_local_cluster": Trait(
         since=Minor(1, 19), unknown=False, source="1.18 adds the own cluster to the missing selector, and refuses both in one rule"
     ),
-    "required_labels": Rule(before=Minor(1, 19), unknown=False, source="layer3.rst, fromRequires and toRequires: taken out in 1.19"),
-    "entity_cluster_mesh": Rule(since=Minor(1, 20), unknown=True, source="pkg/policy/api/entity.go of 1.20"),
-    "named_egress_ports_are_of_pods": Rule(
+    "required_labels": Trait(before=Minor(1, 19), unknown=False, source="layer3.rst, fromRequires and toRequires: taken out in 1.19"),
+    "entity_cluster_mesh": Trait(since=Minor(1, 20), unknown=True, source="pkg/policy/api/entity.go of 1.20"),
+    "named_egress_ports_are_of_pods": Trait(
         since=Minor(1, 20), unknown=False, source="1.20.2's engine: a named port of egress matches no address outside, no node and no host"
     ),
-    "empty_rule_refused": Rule(since=Minor(1, 17), unknown=True, source="PR 35904: a rule without any of the four lists is refused"),
-    "one_source_per_label_key": Rule(
+    "empty_rule_refused": Trait(since=Minor(1, 17), unknown=True, source="PR 35904: a rule without any of the four lists is refused"),
+    "one_source_per_label_key": Trait(
         since=Minor(1, 20),
         unknown=True,
         source="pkg/labels of 1.20, IsValidCiliumLabelKey: SOURCE:KEY; older ones read $KEY as reserved:KEY, and :KEY as KEY",
     ),
-    "own_node_needs_ingress_rule": Rule(
+    "own_node_needs_ingress_rule": Trait(
         since=Minor(1, 20),
         unknown=True,
         source="pkg/policy/repository.go of 1.20.2: the own node is allowed only beside a rule for ingress; documented is: always",
         bug=48444,
     ),
-    "negative_selectors_match_pods": Rule(
+    "negative_selectors_match_pods": Trait(
         since=Minor(1, 20),
         unknown=True,
         source="1.20.2: a selector that asks for no label matches reserved:aggregate-cluster, and an entry of that covers every pod",
         bug=46949,
     ),
-    "policy_local_by_default": Rule(since=Minor(1, 19), unknown=True, source="PR 40609, policy-default-local-cluster defaults to true"),
+    "policy_local_by_default": Trait(since=Minor(1, 19), unknown=True, source="PR 40609, policy-default-local-cluster defaults to true"),
 }
 """The version matrix, by the name that ``holds`` takes."""
 

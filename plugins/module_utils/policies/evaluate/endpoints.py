@@ -30,7 +30,7 @@ TRANSPORT: Final = ("TCP", "UDP", "SCTP")
 ICMP: Final = ("ICMP", "ICMPV6")
 
 
-class Kind(StrEnum):
+class EndpointKind(StrEnum):
     """Kind of an endpoint in Cilium."""
 
     POD = "pod"  # with an identity of its own; a pod with hostNetwork is its node
@@ -43,7 +43,7 @@ class Kind(StrEnum):
 class PolicyEndpoint:
     """Source or destination of a flow."""
 
-    kind: Kind = Kind.POD
+    kind: EndpointKind = EndpointKind.POD
     cluster: str = ""  # inventory name; "" for the world
     namespace: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)  # of the pod, as Kubernetes has them
@@ -55,14 +55,14 @@ class PolicyEndpoint:
     @property
     def shown(self) -> str:
         """Text for people, such as ``pod of production in c1 (app=web)``."""
-        if self.kind is not Kind.POD:
+        if self.kind is not EndpointKind.POD:
             return f"{self.kind.value}{' ' + self.address if self.address else ''}"
         labels = ", ".join(f"{key}={value}" for key, value in sorted(self.labels.items()))
         return f"pod of {self.namespace} in {self.cluster} ({labels})"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Flow:
+class FirstPacket:
     """The first packet of a connection. ``port`` is the destination's, after a Service was resolved; for ICMP it is the type."""
 
     source: PolicyEndpoint
@@ -119,11 +119,11 @@ def identity_of(endpoint: PolicyEndpoint, cluster_name: str, filters: LabelFilte
 
     ``cluster_name`` and ``filters`` are those of the endpoint's own cluster: its agents form the identity, the others adopt it.
     """
-    if endpoint.kind is Kind.WORLD:
+    if endpoint.kind is EndpointKind.WORLD:
         return Identity({WORLD: ""}, ("reserved:world", "reserved:world-ipv4", "reserved:world-ipv6"))
-    if endpoint.kind is Kind.HOST:
+    if endpoint.kind is EndpointKind.HOST:
         return Identity({"reserved:host": ""}, _NODES_UNSURE)
-    if endpoint.kind is Kind.REMOTE_NODE:
+    if endpoint.kind is EndpointKind.REMOTE_NODE:
         return Identity({"reserved:remote-node": ""}, _NODES_UNSURE)
     own = {key: value for key, value in endpoint.labels.items() if not key.startswith(_OWN_PREFIX) and key != NAMESPACE}
     special = {NAMESPACE: endpoint.namespace, CLUSTER: cluster_name}

@@ -26,10 +26,10 @@ from .selectors import (
     local_cluster_requirement,
     parse_selector,
 )
-from .settings import Settings
+from .settings import PolicySettings
 
 
-def rules_of_network_policy(policy: ObjectFacts, cluster: str, settings: Settings) -> list[Rule]:
+def rules_of_network_policy(policy: ObjectFacts, cluster: str, settings: PolicySettings) -> list[Rule]:
     """Return the one rule of a NetworkPolicy.
 
     It has a direction if it has rules for it, or ``policyTypes`` names it; without ``policyTypes`` it always has ingress.
@@ -40,7 +40,7 @@ def rules_of_network_policy(policy: ObjectFacts, cluster: str, settings: Setting
         return [rule_not_understood(policy, _widest_subject(policy), _directions(policy), error)]
 
 
-def _rule(policy: ObjectFacts, cluster: str, settings: Settings) -> Rule:
+def _rule(policy: ObjectFacts, cluster: str, settings: PolicySettings) -> Rule:
     spec, local = policy.spec, local_cluster_requirement(cluster, settings.local_by_default)
     sections = {}
     if not isinstance(spec.get("policyTypes") or [], list):
@@ -72,7 +72,7 @@ def _widest_subject(policy: ObjectFacts) -> Selector:
 
 
 def _entries(
-    namespace: str, rule: Mapping[str, Any], direction: Direction, local: tuple[Requirement, ...], settings: Settings
+    namespace: str, rule: Mapping[str, Any], direction: Direction, local: tuple[Requirement, ...], settings: PolicySettings
 ) -> list[Entry]:
     """Return an entry per peer, each with all ports of the rule. A rule without peers means every peer."""
     peers = given_mappings(rule.get(direction.side), "peers")
@@ -81,7 +81,7 @@ def _entries(
     return [Entry(peers=entry, ports=ports) for entry in found]
 
 
-def _peer(namespace: str, peer: Mapping[str, Any], direction: Direction, local: tuple[Requirement, ...], settings: Settings) -> Peers:
+def _peer(namespace: str, peer: Mapping[str, Any], direction: Direction, local: tuple[Requirement, ...], settings: PolicySettings) -> Peers:
     block = given_mapping(peer.get("ipBlock"), "an ipBlock")
     if block:
         if local and direction is Direction.INGRESS and not holds("ip_block_beside_local_cluster", settings.version):

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from ...findings.wording import show
 from ...mesh.versions.minors import Minor, holds
-from .endpoints import CLUSTER, WORLD, Kind, Party
+from .endpoints import CLUSTER, WORLD, EndpointKind, Party
 from .selectors import NotUnderstood, RefusedByCilium, Requirement, Selector, equals, peer_of_cnp, refuse_bad_labels
-from .settings import Settings
+from .settings import PolicySettings
 from .ternary import Ternary, all_of, any_of
 
 _RESERVED: Final = ("host", "remote-node", "init", "ingress", "health", "unmanaged", "kube-apiserver")
@@ -53,7 +53,7 @@ class Peers:
     nodes: bool = False  # nodes by their labels
     doubts: tuple[str, ...] = ()
 
-    def match(self, peer: Party, requires: Iterable[Selector] = (), *, cidr_kinds: Collection[Kind] = ()) -> Ternary:
+    def match(self, peer: Party, requires: Iterable[Selector] = (), *, cidr_kinds: Collection[EndpointKind] = ()) -> Ternary:
         """Return whether the peer is one of these.
 
         ``requires`` is what ``fromRequires`` of any rule demands of peers that are selected by labels (pkg/policy/rules.go of 1.16).
@@ -66,19 +66,19 @@ class Peers:
                 *(all_of((entry.matches(peer.identity), required)) for entry in self.selectors),
                 *(entry.matches(peer.identity) for entry in self.entities),
                 *(self._by_address(entry, peer, cidr_kinds) for entry in self.cidrs),
-                *((None,) if self.nodes and peer.endpoint.kind in (Kind.HOST, Kind.REMOTE_NODE) else ()),
+                *((None,) if self.nodes and peer.endpoint.kind in (EndpointKind.HOST, EndpointKind.REMOTE_NODE) else ()),
                 *((None,) if self.doubts else ()),
             )
         )
 
     @staticmethod
-    def _by_address(entry: Cidr, peer: Party, cidr_kinds: Collection[Kind]) -> Ternary:
+    def _by_address(entry: Cidr, peer: Party, cidr_kinds: Collection[EndpointKind]) -> Ternary:
         """Return whether a CIDR means the peer.
 
         A CIDR means a pod that Cilium manages, or a node, only where that is configured (layer3.rst, "IP/CIDR based").
         """
         kind = peer.endpoint.kind
-        if kind is Kind.WORLD:
+        if kind is EndpointKind.WORLD:
             return entry.covers(peer.endpoint.address)
         return None if kind in cidr_kinds else False
 
@@ -87,7 +87,7 @@ ANYONE: Final = Peers(anyone=True)
 
 
 def parse_peers(
-    rule: Mapping[str, Any], side: str, *, namespace: str, cluster: str, local: tuple[Requirement, ...], settings: Settings
+    rule: Mapping[str, Any], side: str, *, namespace: str, cluster: str, local: tuple[Requirement, ...], settings: PolicySettings
 ) -> Peers | None:
     """Return the peers of one rule; None if it names no peer.
 
@@ -114,7 +114,7 @@ def _peers(
     namespace: str,
     cluster: str,
     local: tuple[Requirement, ...],
-    settings: Settings,
+    settings: PolicySettings,
 ) -> Peers:
     if kind == "Endpoints":
         return Peers(selectors=tuple(peer_of_cnp(value, namespace, local, settings.version) for value in values))

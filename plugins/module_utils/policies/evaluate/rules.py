@@ -29,7 +29,7 @@ from .selectors import (
     refuse_bad_labels,
     subject_of_cnp,
 )
-from .settings import Settings
+from .settings import PolicySettings
 
 
 class Direction(StrEnum):
@@ -91,7 +91,7 @@ def condition_of_refusal(policy: ObjectFacts) -> str | None:
     return None
 
 
-def rules_of_cnp(policy: ObjectFacts, cluster: str, settings: Settings) -> list[Rule]:
+def rules_of_cnp(policy: ObjectFacts, cluster: str, settings: PolicySettings) -> list[Rule]:
     """Return the rules of ``spec`` and ``specs``.
 
     One of them that Cilium refuses invalidates the whole object (cnp_types.go, Parse).
@@ -111,7 +111,7 @@ def _is_about_nodes(policy: ObjectFacts, spec: Mapping[str, Any]) -> bool:
     return spec.get("nodeSelector") is not None and not policy.namespace
 
 
-def _doubtful(policy: ObjectFacts, spec: Mapping[str, Any], problem: NotUnderstood, settings: Settings) -> Rule:
+def _doubtful(policy: ObjectFacts, spec: Mapping[str, Any], problem: NotUnderstood, settings: PolicySettings) -> Rule:
     """Return a rule that is not understood. It concerns the pods that it selects and the directions that it mentions."""
     try:
         subject = subject_of_cnp(spec.get("endpointSelector"), policy.namespace, settings.version)
@@ -133,7 +133,7 @@ def rule_not_understood(policy: ObjectFacts, subject: Selector, directions: Iter
     )
 
 
-def _rule(policy: ObjectFacts, spec: Mapping[str, Any], cluster: str, settings: Settings) -> Rule | None:
+def _rule(policy: ObjectFacts, spec: Mapping[str, Any], cluster: str, settings: PolicySettings) -> Rule | None:
     """Return the rule of one spec; None for a rule about nodes, which does not concern pods."""
     local = local_cluster_requirement(cluster, settings.local_by_default)
     empty = not any(spec.get(key) for direction in Direction for key in (direction.value, f"{direction.value}Deny"))
@@ -153,7 +153,7 @@ def _rule(policy: ObjectFacts, spec: Mapping[str, Any], cluster: str, settings: 
     )
 
 
-def _refuse_rule_about_nodes(spec: Mapping[str, Any], cluster: str, local: tuple[Requirement, ...], settings: Settings) -> None:
+def _refuse_rule_about_nodes(spec: Mapping[str, Any], cluster: str, local: tuple[Requirement, ...], settings: PolicySettings) -> None:
     """Raise RefusedByCilium for a rule about nodes that Cilium refuses, since that invalidates the rules about pods beside it."""
     try:
         refuse_bad_labels(spec["nodeSelector"], settings.version)
@@ -166,7 +166,7 @@ def _refuse_rule_about_nodes(spec: Mapping[str, Any], cluster: str, local: tuple
 
 
 def _section(
-    namespace: str, spec: Mapping[str, Any], direction: Direction, cluster: str, local: tuple[Requirement, ...], settings: Settings
+    namespace: str, spec: Mapping[str, Any], direction: Direction, cluster: str, local: tuple[Requirement, ...], settings: PolicySettings
 ) -> Section | None:
     """Return the section of one direction; None if the rule does not mention it.
 
@@ -195,7 +195,7 @@ def _entry(
     direction: Direction,
     cluster: str,
     local: tuple[Requirement, ...],
-    settings: Settings,
+    settings: PolicySettings,
     deny: bool,
 ) -> Entry | None:
     """Return one entry; None for a rule that matches nothing. ``{}`` is one, and only isolates."""
@@ -208,13 +208,13 @@ def _entry(
     return Entry(peers=ANYONE if peers is None else peers, ports=ports, deny=deny, authenticated=not deny and mode != "disabled")
 
 
-def _default_deny(spec: Mapping[str, Any], direction: Direction, settings: Settings) -> bool:
+def _default_deny(spec: Mapping[str, Any], direction: Direction, settings: PolicySettings) -> bool:
     given = given_mapping(spec.get("enableDefaultDeny"), "enableDefaultDeny").get(direction.value)
     return True if given is None or not settings.non_default_deny else bool(given)
 
 
 def _requires(
-    rules: Iterable[Mapping[str, Any]], direction: Direction, namespace: str, local: tuple[Requirement, ...], settings: Settings
+    rules: Iterable[Mapping[str, Any]], direction: Direction, namespace: str, local: tuple[Requirement, ...], settings: PolicySettings
 ) -> tuple[Selector, ...]:
     """Return the additional label requirements, which 1.19 removed (layer3.rst, "Additional Label Requirements")."""
     values = [value for rule in rules for value in _list(rule.get(f"{direction.side}Requires"))]

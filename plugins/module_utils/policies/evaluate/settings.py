@@ -12,7 +12,7 @@ from typing import Final
 from ...mesh.versions.cilium_config import flag_of, value_of
 from ...mesh.versions.cilium_values import parse_bool
 from ...mesh.versions.minors import SUPPORTED, CiliumVersion, Minor, holds
-from .endpoints import Kind
+from .endpoints import EndpointKind
 from .label_filters import LabelFilters, label_filters
 from .ternary import Ternary
 
@@ -30,12 +30,15 @@ FLAGS: Final = (
     *("enable-node-selector-labels", "enable-host-firewall", "enable-k8s-cluster-network-policy"),
 )
 """Boolean keys that decide about policies."""
-_CIDR_KINDS: Final = {"nodes": (Kind.HOST, Kind.REMOTE_NODE), "pods": (Kind.POD,)}  # pkg/policy/types/selector.go of 1.20
+_CIDR_KINDS: Final = {
+    "nodes": (EndpointKind.HOST, EndpointKind.REMOTE_NODE),
+    "pods": (EndpointKind.POD,),
+}  # pkg/policy/types/selector.go of 1.20
 _MODES: Final = ("", "default", "always", "never")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class PolicySettings:
     """Policy settings of the agents of one cluster."""
 
     version: Minor | None  # None: unknown
@@ -49,7 +52,7 @@ class Settings:
     l7_proxy: bool = True  # enable-l7-proxy: without it a rule of layer 7 is refused
     node_labels: bool = False  # enable-node-selector-labels: without it a rule about labels of nodes is refused
     host_firewall: bool = False
-    cidr_kinds: frozenset[Kind] = frozenset()  # policy-cidr-match-mode: what a CIDR may mean besides addresses outside
+    cidr_kinds: frozenset[EndpointKind] = frozenset()  # policy-cidr-match-mode: what a CIDR may mean besides addresses outside
     filters: LabelFilters
     doubts: tuple[str, ...] = ()  # why no decision of this cluster is certain
 
@@ -59,11 +62,11 @@ class Settings:
         return self.mode != "never" and not self.audit
 
 
-def settings_of(version: CiliumVersion | None, config: Mapping[str, str]) -> Settings:
+def settings_of(version: CiliumVersion | None, config: Mapping[str, str]) -> PolicySettings:
     """Return the settings for the agents' version and the data of ConfigMap cilium-config."""
     minor = version.release if version else None
     flag, text = partial(flag_of, config, minor), partial(value_of, config, minor)
-    return Settings(
+    return PolicySettings(
         version=minor,
         mode=text("enable-policy", "default").lower(),
         audit=flag("policy-audit-mode"),

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from ...mesh.versions.minors import bug_note, holds
-from .endpoints import ICMP, TRANSPORT, Flow, Kind, Party, PolicyEndpoint
+from .endpoints import ICMP, TRANSPORT, EndpointKind, FirstPacket, Party, PolicyEndpoint
 from .rules import Direction, Entry, Rule
 from .selectors import Selector
 from .ternary import Ternary, all_of, any_of
@@ -24,7 +24,7 @@ from .world import ClusterView, PolicyWorld
 _ISOLATED: Final = "isolated, and nothing allows it"
 
 
-class Outcome(StrEnum):
+class PolicyOutcome(StrEnum):
     """Outcome of a flow."""
 
     ALLOWED = "allowed"
@@ -39,7 +39,7 @@ class Decision:
     ``policies`` are the objects that decide, as "KIND NAMESPACE/NAME"; () where none does.
     """
 
-    outcome: Outcome
+    outcome: PolicyOutcome
     reason: str
     policies: tuple[str, ...] = ()
     refused: bool = False  # unknown because Cilium refuses a policy
@@ -58,10 +58,10 @@ class FlowVerdict:
     ingress: Decision  # of the destination
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> PolicyOutcome:
         """Outcome of both directions together."""
         both = (self.egress.outcome, self.ingress.outcome)
-        return next((outcome for outcome in (Outcome.DENIED, Outcome.UNKNOWN) if outcome in both), Outcome.ALLOWED)
+        return next((outcome for outcome in (PolicyOutcome.DENIED, PolicyOutcome.UNKNOWN) if outcome in both), PolicyOutcome.ALLOWED)
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class _Hit:
     plain: bool  # only addresses and ports are inspected
 
 
-def verdict(world: PolicyWorld, flow: Flow) -> FlowVerdict:
+def verdict(world: PolicyWorld, flow: FirstPacket) -> FlowVerdict:
     """Return whether ``flow`` gets through. A pod always reaches itself; such a flow is not valid here.
 
     :raises ValueError: the protocol is not one that a flow can have.
@@ -96,13 +96,13 @@ def verdict(world: PolicyWorld, flow: Flow) -> FlowVerdict:
 def _decide_direction(
     world: PolicyWorld, direction: Direction, subject: PolicyEndpoint, peer: PolicyEndpoint, protocol: str, port: int
 ) -> Decision:
-    if subject.kind is Kind.WORLD:
-        return Decision(Outcome.ALLOWED, "this cluster's Cilium enforces no policy for addresses outside of the clusters")
+    if subject.kind is EndpointKind.WORLD:
+        return Decision(PolicyOutcome.ALLOWED, "this cluster's Cilium enforces no policy for addresses outside of the clusters")
     view, subject_party, peer_party = world.clusters.get(subject.cluster), world.party(subject), world.party(peer)
     if view is None or subject_party is None:
-        return Decision(Outcome.UNKNOWN, f"the policies of {subject.cluster or 'its cluster'} are not known")
+        return Decision(PolicyOutcome.UNKNOWN, f"the policies of {subject.cluster or 'its cluster'} are not known")
     if peer_party is None:
-        return Decision(Outcome.UNKNOWN, f"the cluster name of {peer.cluster} is not known")
+        return Decision(PolicyOutcome.UNKNOWN, f"the cluster name of {peer.cluster} is not known")
     return decide(view, direction, subject_party, peer_party, protocol, port)
 
 
@@ -121,16 +121,16 @@ def decide(
     """
     settings = view.settings
     if settings.mode == "never":
-        return Decision(Outcome.ALLOWED, "no policy is enforced there (enable-policy: never)")
+        return Decision(PolicyOutcome.ALLOWED, "no policy is enforced there (enable-policy: never)")
     if settings.audit:
-        return Decision(Outcome.ALLOWED, "policies only log what they would deny there (policy-audit-mode)")
-    if subject.endpoint.kind is not Kind.POD:
-        outcome = Outcome.UNKNOWN if settings.host_firewall else Outcome.ALLOWED
+        return Decision(PolicyOutcome.ALLOWED, "policies only log what they would deny there (policy-audit-mode)")
+    if subject.endpoint.kind is not EndpointKind.POD:
+        outcome = PolicyOutcome.UNKNOWN if settings.host_firewall else PolicyOutcome.ALLOWED
         return Decision(
             outcome, "rules of the host firewall are not evaluated" if settings.host_firewall else "the host firewall is off there"
         )
     if settings.doubts:
-        return Decision(Outcome.UNKNOWN, settings.doubts[0])
+        return Decision(PolicyOutcome.UNKNOWN, settings.doubts[0])
     selecting = [(rule, sure) for rule, sure in (view.selecting(subject) if rules is None else rules) if direction in rule.sections]
     return _decide_by_rules(view, direction, selecting, _hits(view, direction, selecting, subject, peer, protocol, port), peer)
 
@@ -150,29 +150,29 @@ def _decide_by_rules(
 ) -> Decision:
     denying = [hit for hit in hits if hit.entry.deny]
     if any(hit.sure for hit in denying):
-        return Decision(Outcome.DENIED, "denied by", _names(hit.rule for hit in denying if hit.sure))
+        return Decision(PolicyOutcome.DENIED, "denied by", _names(hit.rule for hit in denying if hit.sure))
     if not view.complete:
-        return Decision(Outcome.UNKNOWN, "the NetworkPolicies of the cluster could not be read")
+        return Decision(PolicyOutcome.UNKNOWN, "the NetworkPolicies of the cluster could not be read")
     if problems := [f"{rule.policy} ({rule.problem})" for rule, _sure in selecting if rule.problem]:
         refused = any(rule.refusal for rule, _sure in selecting)
-        return Decision(Outcome.UNKNOWN, "not understood", tuple(dict.fromkeys(problems)), refused)
+        return Decision(PolicyOutcome.UNKNOWN, "not understood", tuple(dict.fromkeys(problems)), refused)
     walls = isolating(selecting, direction)
     isolated = True if view.settings.mode == "always" else any_of(sure for _rule, sure in walls)
     own_node = _own_node_allowed(view, direction, selecting, peer)
     allowing = [hit for hit in hits if not hit.entry.deny]
     if isolated and not allowing and own_node is False:
-        bug = direction is Direction.INGRESS and peer.endpoint.kind is Kind.HOST and view.settings.own_node_allowed
+        bug = direction is Direction.INGRESS and peer.endpoint.kind is EndpointKind.HOST and view.settings.own_node_allowed
         reason = f"isolated, and nothing allows it, not even its own node ({bug_note('own_node_needs_ingress_rule')})" if bug else _ISOLATED
-        return Decision(Outcome.DENIED, reason, _names(rule for rule, _sure in walls))
+        return Decision(PolicyOutcome.DENIED, reason, _names(rule for rule, _sure in walls))
     if denying:
-        return Decision(Outcome.UNKNOWN, f"perhaps denied by{_looseness(denying)}", _names(hit.rule for hit in denying))
+        return Decision(PolicyOutcome.UNKNOWN, f"perhaps denied by{_looseness(denying)}", _names(hit.rule for hit in denying))
     return _decide_without_deny(direction, allowing, isolated, walls, own_node=own_node)
 
 
 def _own_node_allowed(view: ClusterView, direction: Direction, selecting: Iterable[tuple[Rule, Ternary]], peer: Party) -> Ternary:
     """Return whether the flow comes from the pod's own node, and that always reaches it."""
     settings = view.settings
-    if direction is Direction.EGRESS or peer.endpoint.kind is not Kind.HOST or not settings.own_node_allowed:
+    if direction is Direction.EGRESS or peer.endpoint.kind is not EndpointKind.HOST or not settings.own_node_allowed:
         return False
     if settings.mode != "always" or not holds("own_node_needs_ingress_rule", settings.version):
         return True
@@ -190,16 +190,16 @@ def _decide_without_deny(
     authenticated = any(hit.entry.authenticated for hit in allowing)
     certain = [hit for hit in allowing if hit.sure and hit.plain]
     if certain and not authenticated:
-        return Decision(Outcome.ALLOWED, "allowed by", _names(hit.rule for hit in certain))
+        return Decision(PolicyOutcome.ALLOWED, "allowed by", _names(hit.rule for hit in certain))
     if authenticated or not all(hit.plain for hit in allowing):
         # Also where nothing isolates: a rule of layer 7 stops what it does not list (Documentation/security/policy/intro.rst).
-        return Decision(Outcome.UNKNOWN, "depends on more than addresses and ports", _names(hit.rule for hit in allowing))
+        return Decision(PolicyOutcome.UNKNOWN, "depends on more than addresses and ports", _names(hit.rule for hit in allowing))
     if isolated is False:
-        return Decision(Outcome.ALLOWED, f"no policy isolates it ({direction.value})")
+        return Decision(PolicyOutcome.ALLOWED, f"no policy isolates it ({direction.value})")
     if own_node:
-        return Decision(Outcome.ALLOWED, "its own node always reaches it (allow-localhost)")
+        return Decision(PolicyOutcome.ALLOWED, "its own node always reaches it (allow-localhost)")
     return Decision(
-        Outcome.UNKNOWN,
+        PolicyOutcome.UNKNOWN,
         f"perhaps allowed by{_looseness(allowing)}",
         _names([*(hit.rule for hit in allowing), *(rule for rule, _sure in walls)]),
     )
@@ -239,7 +239,7 @@ def _named_ports(view: ClusterView, direction: Direction, subject: Party, peer: 
     """Return the ports by which a rule can name ports of the destination; None where they are not known."""
     if direction is Direction.INGRESS:
         return subject.endpoint.named_ports
-    of_pod = peer.endpoint.kind is Kind.POD or not holds("named_egress_ports_are_of_pods", view.settings.version)
+    of_pod = peer.endpoint.kind is EndpointKind.POD or not holds("named_egress_ports_are_of_pods", view.settings.version)
     return None if of_pod else {}
 
 

@@ -14,7 +14,7 @@ from ...mesh.versions.minors import CiliumVersion, cilium_version
 from .endpoints import Identity, Party, PolicyEndpoint, identity_of
 from .network_policy import rules_of_network_policy
 from .rules import Rule, rules_of_cnp
-from .settings import Settings, settings_of
+from .settings import PolicySettings, settings_of
 from .ternary import Ternary
 
 
@@ -24,7 +24,7 @@ class ClusterView:
 
     host: str
     name: str  # cluster-name
-    settings: Settings
+    settings: PolicySettings
     rules: tuple[Rule, ...] = ()
     complete: bool = True
 
@@ -73,7 +73,7 @@ class PolicyWorld:
         return Party(endpoint, identity_of(endpoint, "", settings_of(None, {}).filters))
 
 
-def rules_of(policies: Iterable[ObjectFacts], name: str, settings: Settings) -> list[Rule]:
+def rules_of(policies: Iterable[ObjectFacts], name: str, settings: PolicySettings) -> list[Rule]:
     """Return the rules of every policy that the cluster called ``name`` enforces."""
     found: list[Rule] = []
     for policy in policies:
