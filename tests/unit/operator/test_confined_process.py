@@ -364,8 +364,8 @@ def test_an_operator_that_stops_waits_for_no_process() -> None:
 OPERATOR = """
 import sys
 from mesh_operator.runs.confined.process import ConfinedProcesses
-from mesh_operator.runs.confined.confinement import Limits
-with ConfinedProcesses(sys.argv[1]).open(Limits(memory=1 << 26, cpu=20), 600.0) as process:
+from mesh_operator.runs.confined.confinement import ProcessLimits
+with ConfinedProcesses(sys.argv[1]).open(ProcessLimits(memory=1 << 26, cpu=20), 600.0) as process:
     print(process.ask({"do": "rights"})["pid"], process.ask({"do": "environment"})["TMPDIR"], flush=True)
     process.ask({"do": "hang"})
 """
