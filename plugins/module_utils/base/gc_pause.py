@@ -4,9 +4,16 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+
+@functools.cache
+def has_frozen_values() -> bool:
+    """Return whether the process had frozen values when it first paused the collector. To count them takes milliseconds."""
+    return gc.get_freeze_count() > 0
 
 
 @contextmanager
@@ -24,7 +31,7 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         if paused:
-            if not gc.get_freeze_count():  # else the caller has frozen values, and they stay so
+            if not has_frozen_values():  # else they stay frozen
                 gc.freeze()
                 gc.unfreeze()  # which puts them into the oldest generation (docs.python.org/3/library/gc.html)
             gc.enable()

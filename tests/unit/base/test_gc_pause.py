@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.gc_pause import collector_paused
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.gc_pause import collector_paused, has_frozen_values
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,9 @@ def _collecting() -> Iterator[None]:
     was_enabled, frozen = gc.isenabled(), gc.get_freeze_count()
     gc.unfreeze()
     gc.enable()
+    has_frozen_values.cache_clear()
     yield
+    has_frozen_values.cache_clear()
     gc.unfreeze()
     if frozen:
         gc.freeze()
