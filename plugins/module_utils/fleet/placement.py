@@ -215,10 +215,10 @@ def _spread(spread: Spread) -> list[dict[str, Any]]:
 
 
 def _meets(labels: Mapping[str, str], requirement: ClusterRequirement) -> bool:
-    allowed = bool(labels.get(requirement.key)) if requirement.key in WELL_KNOWN else requirement.key in labels
+    present = bool(labels.get(requirement.key)) if requirement.key in WELL_KNOWN else requirement.key in labels
     if requirement.operator == "Exists":
-        return allowed
+        return present
     if requirement.operator == "DoesNotExist":
-        return not allowed
-    inside = allowed and labels[requirement.key] in requirement.values
+        return not present
+    inside = present and labels[requirement.key] in requirement.values
     return inside if requirement.operator == "In" else not inside
