@@ -15,7 +15,7 @@ from ..module_utils.explain.trace import trace_path
 from ..module_utils.findings.finding import Severity
 from ..module_utils.mesh.binding.item_kinds import ItemKind
 from ..module_utils.observe import Observation
-from ..module_utils.pipeline.links import requests
+from ..module_utils.pipeline.links import contacts
 from ..module_utils.pipeline.options import PARALLEL
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
 from ..module_utils.pipeline.ports import Ports
@@ -47,7 +47,7 @@ class ActionModule(MeshAction):
             return Outcome(
                 findings=failure_findings(observation.failures.values(), Severity.ADVISORY),
                 clusters=mesh.clusters,
-                requests=requests(observation),
+                **contacts(observation),
                 error=explanation.summary if unmet else "",
                 extra={"explanation": explanation.to_dict()},
             )

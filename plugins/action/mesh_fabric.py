@@ -12,7 +12,7 @@ from ..module_utils.base.tables import text
 from ..module_utils.findings.finding import Severity, ordered
 from ..module_utils.mesh.binding.model import Mesh
 from ..module_utils.observe import Observation
-from ..module_utils.pipeline.links import missing_package, requests
+from ..module_utils.pipeline.links import contacts, missing_package
 from ..module_utils.pipeline.options import Options
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
 from ..module_utils.pipeline.participants import check_breadth, participating_members
@@ -50,7 +50,7 @@ class ActionModule(MeshAction):
                 findings=findings,
                 status=status,
                 clusters=tuple(dict.fromkeys(host for row in rows for host in row.clusters)),
-                requests=requests(observation),
+                **contacts(observation),
                 error=f"{fabric_verdict(status)}; expected {call.params['expected']}. {_reason(status)}" if unmet else "",
                 extra={"bindings": {row.name: row.status for row in rows}},
             )

@@ -10,7 +10,7 @@ from typing import Any
 from ..module_utils.base.tables import count
 from ..module_utils.findings.finding import Severity
 from ..module_utils.mesh.facts.cluster import ClusterFacts, as_data
-from ..module_utils.pipeline.links import requests
+from ..module_utils.pipeline.links import contacts
 from ..module_utils.pipeline.options import PARALLEL
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
 from ..plugin_utils.mesh_action import Call, MeshAction
@@ -32,7 +32,7 @@ class ActionModule(MeshAction):
             return Outcome(
                 findings=failure_findings(failures.values(), Severity.BLOCKING),
                 clusters=clusters,
-                requests=requests(observation),
+                **contacts(observation),
                 error=f"{count(len(failures), 'cluster')} could not be observed: {silent}." if failures else "",
                 extra={"clusters": {host: _data(facts) for host, facts in observation.facts.items()}},
             )

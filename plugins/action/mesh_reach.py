@@ -15,7 +15,7 @@ from ..module_utils.items.planned import ItemVerdict
 from ..module_utils.items.scene import Scene
 from ..module_utils.mesh.binding.item_kinds import ItemKind
 from ..module_utils.mesh.binding.model import Mesh
-from ..module_utils.pipeline.links import requests
+from ..module_utils.pipeline.links import contacts
 from ..module_utils.pipeline.options import PARALLEL
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
 from ..module_utils.policies.workload_index import index_workloads
@@ -65,7 +65,7 @@ class ActionModule(MeshAction):
             return Outcome(
                 findings=(*failure_findings(observation.failures.values(), Severity.ADVISORY), *findings),
                 clusters=mesh.clusters,
-                requests=requests(observation),
+                **contacts(observation),
                 error="; ".join(report.violations(call.params["fail_on"])) or refused,
                 extra={"reach": report.to_dict()},
             )

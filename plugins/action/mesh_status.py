@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..module_utils.findings.finding import Finding, Severity
-from ..module_utils.pipeline.links import missing_package, requests
+from ..module_utils.pipeline.links import contacts, missing_package
 from ..module_utils.pipeline.options import MEASURED_AT_ONCE
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
 from ..module_utils.pipeline.participants import left_out
@@ -52,7 +52,7 @@ class ActionModule(MeshAction):
                 findings=(*findings, *late),
                 status=status,
                 clusters=mesh.clusters,
-                requests=requests(observation),
+                **contacts(observation),
                 error=_error(f"{verdict(mesh.binding.name, status)}; expected {call.params['expected']}.", status, late) if unmet else "",
             )
 

@@ -14,7 +14,7 @@ from ..module_utils.findings.finding import Finding, Severity
 from ..module_utils.mesh.binding.item_kinds import ItemKind
 from ..module_utils.mesh.facts.cluster import ClusterFacts
 from ..module_utils.pipeline.judgement import context_of, judge_and_plan
-from ..module_utils.pipeline.links import requests
+from ..module_utils.pipeline.links import contacts
 from ..module_utils.pipeline.options import PARALLEL, ConnectOptions
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
 from ..module_utils.plan.steps import Plan
@@ -49,7 +49,7 @@ class ActionModule(MeshAction):
             found = Outcome(
                 findings=failure_findings(observation.failures.values(), Severity.ADVISORY),
                 clusters=mesh.clusters,
-                requests=requests(observation),
+                **contacts(observation),
             )
             try:
                 report = UpgradeReport(forecast(scene, call.params["target"] or "", plan_of, values))

@@ -20,7 +20,7 @@ from ..module_utils.mesh.facts.cluster import as_data
 from ..module_utils.observe import Observation
 from ..module_utils.pipeline.envelope import sizes_of
 from ..module_utils.pipeline.judgement import context_of, judge_and_plan
-from ..module_utils.pipeline.links import requests
+from ..module_utils.pipeline.links import contacts
 from ..module_utils.pipeline.options import PARALLEL, ConnectOptions
 from ..module_utils.pipeline.outcome import Outcome, Recorder, finding_of, refusal_sentence
 from ..module_utils.pipeline.participants import participating_members, silence
@@ -102,7 +102,7 @@ class ActionModule(MeshAction):
             return Outcome(
                 findings=findings,
                 clusters=mesh.clusters,
-                requests=requests(observation),
+                **contacts(observation),
                 error=refusal_sentence(findings, "see the findings.") if judges else "",
                 unmet=silence(call.play, mesh, observation.failures, call.params["max_failures"]) if judges else "",
                 extra={"eligibility": rows, "probes": [as_data(probe) for probe in context.probes]},

@@ -186,6 +186,13 @@ findings:
     item:
       description: The item or object that it is about, such as V(globalServices/nginx). Absent where it is about a cluster or a pair.
       type: str
+withheld:
+  description: >-
+    What messages withhold from owners of clusters. Each entry has C(cluster), C(peer) and C(reason); C(peer) is empty for the API server of
+    the cluster.
+  returned: with C(cilium_mesh_denied_networks), where something was not reached
+  type: list
+  elements: dict
 mesh:
   description: Inventory names of the clusters that the task is for.
   returned: always

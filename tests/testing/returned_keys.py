@@ -85,7 +85,7 @@ def _set_in(path: Path, within: ast.AST) -> Iterator[str]:
         name = getattr(call.func, "id", getattr(call.func, "attr", ""))
         place = _place(path, name)
         passes_on = place is not None and isinstance(place[1], ast.FunctionDef) and place[1].args.kwarg is not None
-        if name in ("Outcome", "note", "replace") or passes_on:
+        if name in ("Outcome", "Contacts", "note", "replace") or passes_on:
             given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
             yield from (FIELDS[field] for field in given if field in FIELDS)
             yield from _keys(path, given["extra"], within) if "extra" in given else ()

@@ -145,7 +145,8 @@ class RollRun:
                 return self._observe_and_act(timer, observation)
             finally:
                 before = self.recorder.outcome.requests
-                self.recorder.note(requests={**before, **{h: before.get(h, 0) + n for h, n in requests(observation).items()}})
+                made = {h: before.get(h, 0) + n for h, n in requests(observation).items()}
+                self.recorder.note(requests={**before, **made}, withheld=tuple(observation.withheld))
 
     def _observe_and_act(self, timer: Timer, observation: Observation) -> bool:
         plan = self._decide(observation)

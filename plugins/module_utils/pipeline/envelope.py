@@ -17,7 +17,7 @@ from ..observe import Observation
 from ..reconcile.scene import observe_scene
 from ..services.load_balancer_entries import service_numbers
 from ..services.mesh_view import MeshView
-from .links import requests
+from .links import contacts
 from .options import PARALLEL
 from .outcome import Outcome, failure_findings
 from .ports import Ports
@@ -41,7 +41,7 @@ def measure_envelope(run: Run, one_more: Mapping[str, Any] | None, fail_at: int 
         return Outcome(
             findings=failure_findings(observation.failures.values(), Severity.ADVISORY, "Its size is not known."),
             clusters=run.mesh.clusters,
-            requests=requests(observation),
+            **contacts(observation),
             error=envelope.gate(fail_at),
             extra={"envelope": envelope.to_dict()},
         )

@@ -26,7 +26,7 @@ from ..mesh.facts.cluster import ClusterFacts, as_data
 from ..observe import Observation
 from ..observe.reads import Read, pods_read
 from .judgement import context_of, judge_and_plan
-from .links import requests
+from .links import contacts
 from .options import PARALLEL, ConnectOptions
 from .outcome import Outcome, failure_findings
 from .run import Run, measure_readers
@@ -81,7 +81,7 @@ def gather(run: Run, given: GatherInput, where: str) -> Gathered:
         outcome = Outcome(
             findings=failure_findings(observation.failures.values(), Severity.ADVISORY, "The archive has nothing of it."),
             clusters=run.mesh.clusters,
-            requests=requests(observation),
+            **contacts(observation),
             extra={"archive": {"path": where, "bytes": len(packed.content), **said}},
         )
         return Gathered(packed=packed, outcome=outcome, pseudonyms=dict(pseudonyms.given) if pseudonyms else {})

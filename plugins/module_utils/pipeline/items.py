@@ -34,7 +34,7 @@ from ..status.links import earlier_binding
 from .approval import unnamed_finding
 from .connect import NOTHING_WRITTEN, refuse_changed
 from .item_ports import REAL_ITEM_PORTS, ItemPorts
-from .links import requests
+from .links import contacts
 from .options import ItemsOptions
 from .outcome import Outcome, Recorder, finding_of, refusal_sentence
 from .participants import LEFT_OUT, left_out_sentences, observe_former, silence, silent_findings
@@ -78,7 +78,7 @@ def _reconcile(run: Run, reach: ItemPorts, options: ItemsOptions, desired: Desir
             if not observation_stands(run, observation, write=write):
                 return None
         show_unreached(run, made, recorder)
-        recorder.note(requests=requests(observation), withheld=tuple(observation.withheld))
+        recorder.note(**contacts(observation))
         decided = watch_flows(run, reach, options, made, observation)
         if decided is None:
             return recorder.outcome
@@ -90,7 +90,7 @@ def _reconcile(run: Run, reach: ItemPorts, options: ItemsOptions, desired: Desir
         if approved is not None and refuse_unnamed(run, options, decided, recorder):
             return recorder.outcome
         carry_out_items(run, reach, options, desired, decided, made.scene, observation, recorder)
-        recorder.note(requests=requests(observation))
+        recorder.note(**contacts(observation))
     return recorder.outcome
 
 

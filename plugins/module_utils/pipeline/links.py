@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypedDict
+
 from ..etcd.client import missing_library
 from ..mesh.binding.model import Mesh
 from ..mesh.facts.cluster import ObserveFailure
@@ -17,6 +20,18 @@ def unobserved_members(observation: Observation, mesh: Mesh) -> dict[str, Observ
     why = "not contacted: --limit, or the hosts pattern of the play, leaves it out"
     not_asked = (host for host in mesh.clusters if host not in observation.facts and host not in failed)
     return {**failed, **{host: ObserveFailure(host=host, code="CM-TOPO-02", message=why) for host in not_asked}}
+
+
+class Contacts(TypedDict):
+    """Fields of an ``Outcome`` about the clusters that a run contacted."""
+
+    requests: Mapping[str, int]
+    withheld: tuple[Mapping[str, str], ...]
+
+
+def contacts(observation: Observation) -> Contacts:
+    """Return what an outcome says of contacting the clusters so far: their requests, and what messages withhold."""
+    return Contacts(requests=requests(observation), withheld=tuple(observation.withheld))
 
 
 def requests(observation: Observation) -> dict[str, int]:

@@ -23,7 +23,7 @@ from ..rbac.manifest import Account, Grant, default_name, manifest_of, objects_o
 from ..rbac.plan import COLLECTIONS, ROOT, Present, path_of, rbac_steps
 from ..rbac.rule import Circumstance, Function, Known
 from .fleet_diff import as_text, sides_of
-from .links import requests
+from .links import contacts
 from .options import PARALLEL
 from .outcome import Outcome, Recorder, failure_findings, finding_of, refusal_sentence
 from .participants import participating_members
@@ -110,7 +110,7 @@ def _manifests(grants: Mapping[str, Grant]) -> list[dict[str, Any]]:
 
 def _outcome(run: Run, grants: Mapping[str, Grant], observation: Observation, **fields: Any) -> Outcome:
     made = {"rbac": {"manifests": _manifests(grants)}}
-    return Outcome(clusters=run.mesh.clusters, requests=requests(observation), extra=made, **fields)
+    return Outcome(clusters=run.mesh.clusters, **contacts(observation), extra=made, **fields)
 
 
 def _written(run: Run, options: RbacOptions, grants: Mapping[str, Grant], observation: Observation) -> Outcome:
@@ -145,7 +145,7 @@ def _written(run: Run, options: RbacOptions, grants: Mapping[str, Grant], observ
             recorder.note(
                 changed=done.changed,
                 findings=ordered((*findings, *late)),
-                requests=requests(observation),
+                **contacts(observation),
                 error=" ".join(filter(None, (missed, f"Rights of {', '.join(done.failures)} could not be written." if late else ""))),
             )
     return recorder.outcome

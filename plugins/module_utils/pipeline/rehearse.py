@@ -19,7 +19,7 @@ from ..rehearse.loss import Loss
 from ..rehearse.rehearsal import RehearsalInputs, rehearse
 from ..rehearse.stalls import WaitingPlan, stall_inputs
 from .judgement import context_of, judge_and_plan
-from .links import requests
+from .links import contacts
 from .options import PARALLEL, ConnectOptions
 from .outcome import REQUEUE_SECONDS, Outcome, failure_findings
 from .run import Run, measure
@@ -40,7 +40,7 @@ def rehearse_losses(run: Run, desired: Desired, losses: Sequence[Loss], *, fail_
         return Outcome(
             findings=failure_findings(observation.failures.values(), Severity.ADVISORY, "What is lost with it is not known."),
             clusters=run.mesh.clusters,
-            requests=requests(observation),
+            **contacts(observation),
             error=rehearsals.gate(fail_on),
             extra={"rehearsal": rehearsals.to_dict()},
         )

@@ -23,7 +23,7 @@ from ..mesh.facts.traffic import TrafficFacts
 from ..observe import Observation
 from ..plan.steps import ApiWrite, Plan
 from ..status.links import build_status
-from .links import requests, unobserved_members
+from .links import contacts, requests, unobserved_members
 from .options import Options
 from .outcome import Outcome, Recorder
 from .participants import Participants, failures_left, participating_members
@@ -144,9 +144,9 @@ def observing(run: Run, options: Options) -> Iterator[tuple[Recorder, Observatio
     :raises Interrupted: when an error left the context.
     """
     with run.observe(options.parallel) as observation, Recorder(Outcome(clusters=run.mesh.clusters)) as recorder:
-        recorder.note(requests=requests(observation), withheld=tuple(observation.withheld))
+        recorder.note(**contacts(observation))
         yield recorder, observation
-        recorder.note(requests=requests(observation), withheld=tuple(observation.withheld))
+        recorder.note(**contacts(observation))
 
 
 def announce(

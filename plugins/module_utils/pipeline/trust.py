@@ -18,7 +18,7 @@ from ..mesh.trust.issuing import Issuing
 from ..observe import Observation
 from .connect import NOTHING_WRITTEN, carry_out
 from .judgement import context_of, judge_and_plan
-from .links import requests
+from .links import contacts
 from .options import ConnectOptions
 from .outcome import Outcome, Recorder, failure_findings, finding_of, refusal_sentence
 from .participants import silence
@@ -36,11 +36,11 @@ def report_trust(run: Run, options: ConnectOptions, reach: TrustPorts = REAL_TRU
         severity = Severity.REMEDIABLE if observation.facts else Severity.BLOCKING
         findings = failure_findings(observation.failures.values(), severity=severity, consequence="Its trust is not known.")
         run.ports.show(FindingsMade(findings))
-        recorder.note(requests=requests(observation))
+        recorder.note(**contacts(observation))
         error = "" if observation.facts else "No cluster answers."
         recorder.note(findings=findings, error=error)
         measure_trust(run, reach, options, observation, recorder)
-        recorder.note(requests=requests(observation))
+        recorder.note(**contacts(observation))
         recorder.note(unmet="" if error else silence(run.who, run.mesh, observation.failures, options.max_failures))
     return recorder.outcome
 
@@ -56,7 +56,7 @@ def renew(run: Run, options: ConnectOptions, reach: TrustPorts = REAL_TRUST_PORT
 def _renew(run: Run, reach: TrustPorts, options: ConnectOptions) -> Outcome | None:
     """Observe, plan and write once; return None if the clusters have to be observed again."""
     with Recorder(Outcome(clusters=run.mesh.clusters)) as recorder, run.observe(options.parallel) as observation:
-        recorder.note(requests=requests(observation))
+        recorder.note(**contacts(observation))
         context = context_of(run.ports, observation, run.mesh, without_own_codes(options), run.now)
         findings, whole = judge_and_plan(context, options)
         plan = only_renewals(whole, observation.facts) if whole is not None else None
@@ -74,7 +74,7 @@ def _renew(run: Run, reach: TrustPorts, options: ConnectOptions) -> Outcome | No
             with run.observe(options.parallel) as after:
                 measure_trust(run, reach, options, after, recorder)
         silent = silence(run.who, run.mesh, observation.failures, options.max_failures)
-        recorder.note(requests=requests(observation), unmet=" ".join(filter(None, (silent, _not_renewed(context, options)))))
+        recorder.note(**contacts(observation), unmet=" ".join(filter(None, (silent, _not_renewed(context, options)))))
     return recorder.outcome
 
 
