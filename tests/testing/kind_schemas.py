@@ -102,15 +102,15 @@ def _kept(kind: str, path: str, schema: Mapping[str, Any], keywords: Sequence[st
     return found
 
 
-def schemas_file(found: Mapping[str, Mapping[str, Any]], *, shared: bool = False) -> str:
+def schemas_file(found: Mapping[str, Mapping[str, Any]]) -> str:
     """Return the text of mesh/binding/schemas.py, or of fleet/schemas.py, in which what is there several times has a name."""
-    names = _Shared(found) if shared else None
+    names = _Shared(found)
     body = "".join(f'    "{kind}": {_literal(schema, 4, names)},\n' for kind, schema in found.items())
     lines = [
         HEADER,
         f'"""The structure of the specs, made of the CRDs by ``python -m {NAME} --write``."""\n\n',
         "from __future__ import annotations\n\nfrom collections.abc import Mapping\nfrom typing import Any, Final\n\n",
-        *(names.made if names else ()),
+        *names.made,
         "SPECS: Final[Mapping[str, Mapping[str, Any]]] = {\n",
     ]
     return "".join([*lines, body, "}\n"])
@@ -133,28 +133,27 @@ class _Shared:
             wanted = "_" + re.sub("([A-Z]+)", r"_\1", key).upper()
             taken = sum(1 for name in self._names.values() if re.fullmatch(f"{wanted}(_[0-9]+)?", name))
             self._names[text] = f"{wanted}_{taken + 1}" if taken else wanted
-            head = f"{self._names[text]}: Final[Mapping[str, Any]] = "
+            head = f"{self._names[text]}: Final = "
             self.made.append(f"{head}{_literal(schema, 0, self, len(head))}\n")  # after those within it
         return self._names[text]
 
 
 def _literal(value: Any, indent: int, shared: _Shared | None = None, before: int = 30) -> str:
-    """Return a literal as ruff formats it: mappings that hold mappings on several lines.
+    """Return a literal as ruff formats it: what fits on one line is there, unless it is three mappings deep.
 
     :param before: characters on the line before it, besides the indent.
     """
     blank = " " * indent
     if isinstance(value, dict):
         names = {key: shared.name_of(key, item) if shared and isinstance(item, dict) else "" for key, item in value.items()}
-        if not any(isinstance(item, dict) and not names[key] for key, item in value.items()):
-            short = "{" + ", ".join(f'"{key}": {names[key] or _literal(item, 0)}' for key, item in value.items()) + "}"
-            if before + len(short) + indent < 140:
+        if not any(_holds_mappings(item) and not names[key] for key, item in value.items()):
+            inner = {key: name or _literal(value[key], 0, shared, 0) for key, name in names.items()}
+            short = "{" + ", ".join(f'"{key}": {text}' for key, text in inner.items()) + "}"
+            if "\n" not in short and before + len(short) + indent < 140:
                 return short
-        rows = ((f'{blank}    "{key}": ', names[key], item) for key, item in value.items())
-        inner = "".join(
-            f"{head}{name or _literal(item, indent + 4, shared, len(head) - indent if shared else 30)},\n" for head, name, item in rows
-        )
-        return "{\n" + inner + blank + "}"
+        heads = {key: f'{blank}    "{key}": ' for key in value}
+        rows = (f"{head}{names[key] or _literal(value[key], indent + 4, shared, len(head) - indent - 4)},\n" for key, head in heads.items())
+        return "{\n" + "".join(rows) + blank + "}"
     if isinstance(value, list):
         short = "[" + ", ".join(_literal(item, 0) for item in value) + "]"
         if before + len(short) + indent < 140:
@@ -163,6 +162,10 @@ def _literal(value: Any, indent: int, shared: _Shared | None = None, before: int
     if isinstance(value, str):
         return ('r"' if "\\" in value else '"') + value + '"'
     return repr(value)
+
+
+def _holds_mappings(value: Any) -> bool:
+    return isinstance(value, dict) and any(isinstance(item, dict) for item in value.values())
 
 
 # --- docs ------------------------------------------------------------------------------------------------------------------------------
@@ -248,7 +251,7 @@ def generated() -> dict[Path, str]:
     pages = sorted({kind_tables.page_of(kind) for kind in (*KINDS, *FLEET_KINDS)})
     return {
         FILE: schemas_file(specs()),
-        FLEET_FILE: schemas_file(fleet_specs(), shared=True),
+        FLEET_FILE: schemas_file(fleet_specs()),
         **{CHECKOUT / "docs" / page: documented(page) for page in pages},
         **kind_tables.generated(),
     }

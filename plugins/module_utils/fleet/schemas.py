@@ -7,82 +7,59 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-_NAME: Final[Mapping[str, Any]] = {
+_NAME: Final = {
     "type": "string",
     "minLength": 1,
     "maxLength": 253,
     "pattern": r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$",
 }
-_ITEMS: Final[Mapping[str, Any]] = {
+_ITEMS: Final = {
     "type": "object",
     "required": ["name"],
     "properties": {"name": _NAME},
 }
-_ADDITIONAL_PROPERTIES: Final[Mapping[str, Any]] = {
-    "type": "string",
-    "maxLength": 63,
-    "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
-}
-_MATCH_LABELS: Final[Mapping[str, Any]] = {"type": "object", "maxProperties": 32, "additionalProperties": _ADDITIONAL_PROPERTIES}
-_OPERATOR: Final[Mapping[str, Any]] = {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]}
-_VALUES: Final[Mapping[str, Any]] = {"type": "array", "maxItems": 64, "items": _ADDITIONAL_PROPERTIES}
-_ITEMS_2: Final[Mapping[str, Any]] = {
+_ADDITIONAL_PROPERTIES: Final = {"type": "string", "maxLength": 63, "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"}
+_MATCH_LABELS: Final = {"type": "object", "maxProperties": 32, "additionalProperties": _ADDITIONAL_PROPERTIES}
+_OPERATOR: Final = {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]}
+_VALUES: Final = {"type": "array", "maxItems": 64, "items": _ADDITIONAL_PROPERTIES}
+_ITEMS_2: Final = {
     "type": "object",
     "required": ["key", "operator"],
-    "properties": {
-        "key": {"type": "string", "minLength": 1, "maxLength": 317},
-        "operator": _OPERATOR,
-        "values": _VALUES,
-    },
+    "properties": {"key": {"type": "string", "minLength": 1, "maxLength": 317}, "operator": _OPERATOR, "values": _VALUES},
 }
-_MATCH_EXPRESSIONS: Final[Mapping[str, Any]] = {"type": "array", "maxItems": 16, "items": _ITEMS_2}
-_NAME_2: Final[Mapping[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}
-_FLEET_REF: Final[Mapping[str, Any]] = {
+_MATCH_EXPRESSIONS: Final = {"type": "array", "maxItems": 16, "items": _ITEMS_2}
+_NAME_2: Final = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}
+_FLEET_REF: Final = {
     "type": "object",
     "required": ["name"],
     "properties": {"name": _NAME_2},
 }
-_ANNOTATIONS: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "maxProperties": 32,
-    "additionalProperties": {"type": "string", "maxLength": 4096},
-}
-_AFFINITY: Final[Mapping[str, Any]] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_IMAGE: Final[Mapping[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 512, "pattern": "^[A-Za-z0-9[][][A-Za-z0-9._:/@-]*$"}
-_IMAGE_PULL_POLICY: Final[Mapping[str, Any]] = {"type": "string", "enum": ["Always", "IfNotPresent", "Never"]}
-_COMMAND: Final[Mapping[str, Any]] = {
-    "type": "array",
-    "maxItems": 256,
-    "items": {"type": "string", "maxLength": 32768},
-}
-_NAME_3: Final[Mapping[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 15, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}
-_PROTOCOL: Final[Mapping[str, Any]] = {"type": "string", "enum": ["TCP", "UDP", "SCTP"], "default": "TCP"}
-_ITEMS_3: Final[Mapping[str, Any]] = {
+_ANNOTATIONS: Final = {"type": "object", "maxProperties": 32, "additionalProperties": {"type": "string", "maxLength": 4096}}
+_AFFINITY: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_IMAGE: Final = {"type": "string", "minLength": 1, "maxLength": 512, "pattern": "^[A-Za-z0-9[][][A-Za-z0-9._:/@-]*$"}
+_IMAGE_PULL_POLICY: Final = {"type": "string", "enum": ["Always", "IfNotPresent", "Never"]}
+_COMMAND: Final = {"type": "array", "maxItems": 256, "items": {"type": "string", "maxLength": 32768}}
+_NAME_3: Final = {"type": "string", "minLength": 1, "maxLength": 15, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}
+_PROTOCOL: Final = {"type": "string", "enum": ["TCP", "UDP", "SCTP"], "default": "TCP"}
+_ITEMS_3: Final = {
     "type": "object",
     "required": ["containerPort"],
-    "properties": {
-        "name": _NAME_3,
-        "containerPort": {"type": "integer", "minimum": 1, "maximum": 65535},
-        "protocol": _PROTOCOL,
-    },
+    "properties": {"name": _NAME_3, "containerPort": {"type": "integer", "minimum": 1, "maximum": 65535}, "protocol": _PROTOCOL},
 }
-_PORTS: Final[Mapping[str, Any]] = {
+_PORTS: Final = {
     "type": "array",
     "maxItems": 64,
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["containerPort", "protocol"],
     "items": _ITEMS_3,
 }
-_NAME_4: Final[Mapping[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^[-._A-Za-z][-._A-Za-z0-9]*$"}
-_FIELD_REF: Final[Mapping[str, Any]] = {
+_NAME_4: Final = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^[-._A-Za-z][-._A-Za-z0-9]*$"}
+_FIELD_REF: Final = {
     "type": "object",
     "required": ["fieldPath"],
-    "properties": {
-        "apiVersion": {"type": "string", "enum": ["v1"]},
-        "fieldPath": {"type": "string", "minLength": 1, "maxLength": 512},
-    },
+    "properties": {"apiVersion": {"type": "string", "enum": ["v1"]}, "fieldPath": {"type": "string", "minLength": 1, "maxLength": 512}},
 }
-_DIVISOR: Final[Mapping[str, Any]] = {
+_DIVISOR: Final = {
     "x-kubernetes-int-or-string": True,
     "minimum": 0,
     "maximum": 1000000000000000,
@@ -90,26 +67,18 @@ _DIVISOR: Final[Mapping[str, Any]] = {
     "pattern": r"^[0-9]+(\.[0-9]*)?([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]{1,3})?$",
     "type": "integer",
 }
-_RESOURCE_FIELD_REF: Final[Mapping[str, Any]] = {
+_RESOURCE_FIELD_REF: Final = {
     "type": "object",
     "required": ["resource"],
-    "properties": {
-        "containerName": _NAME_2,
-        "resource": {"type": "string", "minLength": 1, "maxLength": 317},
-        "divisor": _DIVISOR,
-    },
+    "properties": {"containerName": _NAME_2, "resource": {"type": "string", "minLength": 1, "maxLength": 317}, "divisor": _DIVISOR},
 }
-_KEY: Final[Mapping[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^[-._A-Za-z0-9]+$"}
-_CONFIG_MAP_KEY_REF: Final[Mapping[str, Any]] = {
+_KEY: Final = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": "^[-._A-Za-z0-9]+$"}
+_CONFIG_MAP_KEY_REF: Final = {
     "type": "object",
     "required": ["name", "key"],
-    "properties": {
-        "name": _NAME,
-        "key": _KEY,
-        "optional": {"type": "boolean"},
-    },
+    "properties": {"name": _NAME, "key": _KEY, "optional": {"type": "boolean"}},
 }
-_VALUE_FROM: Final[Mapping[str, Any]] = {
+_VALUE_FROM: Final = {
     "type": "object",
     "keepEmpty": True,
     "properties": {
@@ -119,42 +88,35 @@ _VALUE_FROM: Final[Mapping[str, Any]] = {
         "secretKeyRef": _CONFIG_MAP_KEY_REF,
     },
 }
-_ITEMS_4: Final[Mapping[str, Any]] = {
+_ITEMS_4: Final = {
     "type": "object",
     "required": ["name"],
-    "properties": {
-        "name": _NAME_4,
-        "value": {"type": "string", "maxLength": 32768},
-        "valueFrom": _VALUE_FROM,
-    },
+    "properties": {"name": _NAME_4, "value": {"type": "string", "maxLength": 32768}, "valueFrom": _VALUE_FROM},
 }
-_ENV: Final[Mapping[str, Any]] = {
+_ENV: Final = {
     "type": "array",
     "maxItems": 256,
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["name"],
     "items": _ITEMS_4,
 }
-_PREFIX: Final[Mapping[str, Any]] = {"type": "string", "maxLength": 253, "pattern": "^([-._A-Za-z][-._A-Za-z0-9]*)?$"}
-_CONFIG_MAP_REF: Final[Mapping[str, Any]] = {
+_PREFIX: Final = {"type": "string", "maxLength": 253, "pattern": "^([-._A-Za-z][-._A-Za-z0-9]*)?$"}
+_CONFIG_MAP_REF: Final = {
     "type": "object",
     "required": ["name"],
-    "properties": {
-        "name": _NAME,
-        "optional": {"type": "boolean"},
-    },
+    "properties": {"name": _NAME, "optional": {"type": "boolean"}},
 }
-_ITEMS_5: Final[Mapping[str, Any]] = {
+_ITEMS_5: Final = {
     "type": "object",
     "properties": {"prefix": _PREFIX, "configMapRef": _CONFIG_MAP_REF, "secretRef": _CONFIG_MAP_REF},
 }
-_ENV_FROM: Final[Mapping[str, Any]] = {"type": "array", "maxItems": 64, "items": _ITEMS_5}
-_REQUESTS: Final[Mapping[str, Any]] = {"type": "object", "maxProperties": 16, "additionalProperties": _DIVISOR}
-_RESOURCES: Final[Mapping[str, Any]] = {
+_ENV_FROM: Final = {"type": "array", "maxItems": 64, "items": _ITEMS_5}
+_REQUESTS: Final = {"type": "object", "maxProperties": 16, "additionalProperties": _DIVISOR}
+_RESOURCES: Final = {
     "type": "object",
     "properties": {"requests": _REQUESTS, "limits": _REQUESTS},
 }
-_ITEMS_6: Final[Mapping[str, Any]] = {
+_ITEMS_6: Final = {
     "type": "object",
     "required": ["name", "mountPath"],
     "properties": {
@@ -164,14 +126,14 @@ _ITEMS_6: Final[Mapping[str, Any]] = {
         "readOnly": {"type": "boolean"},
     },
 }
-_VOLUME_MOUNTS: Final[Mapping[str, Any]] = {
+_VOLUME_MOUNTS: Final = {
     "type": "array",
     "maxItems": 64,
     "x-kubernetes-list-type": "map",
     "x-kubernetes-list-map-keys": ["mountPath"],
     "items": _ITEMS_6,
 }
-_PORT: Final[Mapping[str, Any]] = {
+_PORT: Final = {
     "x-kubernetes-int-or-string": True,
     "minimum": 1,
     "maximum": 65535,
@@ -179,17 +141,14 @@ _PORT: Final[Mapping[str, Any]] = {
     "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
     "type": "integer",
 }
-_NAME_5: Final[Mapping[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[-A-Za-z0-9_]+$"}
-_ITEMS_7: Final[Mapping[str, Any]] = {
+_NAME_5: Final = {"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[-A-Za-z0-9_]+$"}
+_ITEMS_7: Final = {
     "type": "object",
     "required": ["name", "value"],
-    "properties": {
-        "name": _NAME_5,
-        "value": {"type": "string", "maxLength": 4096},
-    },
+    "properties": {"name": _NAME_5, "value": {"type": "string", "maxLength": 4096}},
 }
-_HTTP_HEADERS: Final[Mapping[str, Any]] = {"type": "array", "maxItems": 32, "items": _ITEMS_7}
-_HTTP_GET: Final[Mapping[str, Any]] = {
+_HTTP_HEADERS: Final = {"type": "array", "maxItems": 32, "items": _ITEMS_7}
+_HTTP_GET: Final = {
     "type": "object",
     "required": ["port"],
     "properties": {
@@ -199,25 +158,22 @@ _HTTP_GET: Final[Mapping[str, Any]] = {
         "httpHeaders": _HTTP_HEADERS,
     },
 }
-_TCP_SOCKET: Final[Mapping[str, Any]] = {
+_TCP_SOCKET: Final = {
     "type": "object",
     "required": ["port"],
     "properties": {"port": _PORT},
 }
-_EXEC: Final[Mapping[str, Any]] = {
+_EXEC: Final = {
     "type": "object",
     "required": ["command"],
     "properties": {"command": _COMMAND},
 }
-_GRPC: Final[Mapping[str, Any]] = {
+_GRPC: Final = {
     "type": "object",
     "required": ["port"],
-    "properties": {
-        "port": {"type": "integer", "minimum": 1, "maximum": 65535},
-        "service": {"type": "string", "maxLength": 253},
-    },
+    "properties": {"port": {"type": "integer", "minimum": 1, "maximum": 65535}, "service": {"type": "string", "maxLength": 253}},
 }
-_LIVENESS_PROBE: Final[Mapping[str, Any]] = {
+_LIVENESS_PROBE: Final = {
     "type": "object",
     "properties": {
         "httpGet": _HTTP_GET,
@@ -232,44 +188,36 @@ _LIVENESS_PROBE: Final[Mapping[str, Any]] = {
         "terminationGracePeriodSeconds": {"type": "integer", "minimum": 1, "maximum": 86400},
     },
 }
-_SLEEP: Final[Mapping[str, Any]] = {
+_SLEEP: Final = {
     "type": "object",
     "required": ["seconds"],
-    "properties": {
-        "seconds": {"type": "integer", "minimum": 0, "maximum": 86400},
-    },
+    "properties": {"seconds": {"type": "integer", "minimum": 0, "maximum": 86400}},
 }
-_PRE_STOP: Final[Mapping[str, Any]] = {
+_PRE_STOP: Final = {
     "type": "object",
     "properties": {"exec": _EXEC, "sleep": _SLEEP},
 }
-_POST_START: Final[Mapping[str, Any]] = {
+_POST_START: Final = {
     "type": "object",
     "properties": {"exec": _EXEC},
 }
-_LIFECYCLE: Final[Mapping[str, Any]] = {
+_LIFECYCLE: Final = {
     "type": "object",
     "properties": {"preStop": _PRE_STOP, "postStart": _POST_START},
 }
-_ITEMS_8: Final[Mapping[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[A-Z_]+$"}
-_DROP: Final[Mapping[str, Any]] = {"type": "array", "maxItems": 64, "items": _ITEMS_8}
-_ADD: Final[Mapping[str, Any]] = {
-    "type": "array",
-    "maxItems": 1,
-    "items": {"type": "string", "enum": ["NET_BIND_SERVICE"]},
-}
-_CAPABILITIES: Final[Mapping[str, Any]] = {
+_ITEMS_8: Final = {"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[A-Z_]+$"}
+_DROP: Final = {"type": "array", "maxItems": 64, "items": _ITEMS_8}
+_ADD: Final = {"type": "array", "maxItems": 1, "items": {"type": "string", "enum": ["NET_BIND_SERVICE"]}}
+_CAPABILITIES: Final = {
     "type": "object",
     "properties": {"drop": _DROP, "add": _ADD},
 }
-_SECCOMP_PROFILE: Final[Mapping[str, Any]] = {
+_SECCOMP_PROFILE: Final = {
     "type": "object",
     "required": ["type"],
-    "properties": {
-        "type": {"type": "string", "enum": ["RuntimeDefault"]},
-    },
+    "properties": {"type": {"type": "string", "enum": ["RuntimeDefault"]}},
 }
-_SECURITY_CONTEXT: Final[Mapping[str, Any]] = {
+_SECURITY_CONTEXT: Final = {
     "type": "object",
     "properties": {
         "runAsUser": {"type": "integer", "minimum": 0, "maximum": 2147483647},
@@ -281,8 +229,8 @@ _SECURITY_CONTEXT: Final[Mapping[str, Any]] = {
         "seccompProfile": _SECCOMP_PROFILE,
     },
 }
-_TERMINATION_MESSAGE_POLICY: Final[Mapping[str, Any]] = {"type": "string", "enum": ["File", "FallbackToLogsOnError"]}
-_ITEMS_10: Final[Mapping[str, Any]] = {
+_TERMINATION_MESSAGE_POLICY: Final = {"type": "string", "enum": ["File", "FallbackToLogsOnError"]}
+_ITEMS_10: Final = {
     "type": "object",
     "required": ["key", "path"],
     "properties": {
@@ -291,17 +239,13 @@ _ITEMS_10: Final[Mapping[str, Any]] = {
         "mode": {"type": "integer", "minimum": 0, "maximum": 511},
     },
 }
-_ITEMS_9: Final[Mapping[str, Any]] = {"type": "array", "maxItems": 256, "items": _ITEMS_10}
-_CONFIG_MAP: Final[Mapping[str, Any]] = {
+_ITEMS_9: Final = {"type": "array", "maxItems": 256, "items": _ITEMS_10}
+_CONFIG_MAP: Final = {
     "type": "object",
     "required": ["name"],
-    "properties": {
-        "name": _NAME,
-        "items": _ITEMS_9,
-        "optional": {"type": "boolean"},
-    },
+    "properties": {"name": _NAME, "items": _ITEMS_9, "optional": {"type": "boolean"}},
 }
-_ITEMS_12: Final[Mapping[str, Any]] = {
+_ITEMS_12: Final = {
     "type": "object",
     "required": ["path"],
     "properties": {
@@ -311,17 +255,12 @@ _ITEMS_12: Final[Mapping[str, Any]] = {
         "mode": {"type": "integer", "minimum": 0, "maximum": 511},
     },
 }
-_ITEMS_11: Final[Mapping[str, Any]] = {"type": "array", "minItems": 1, "maxItems": 64, "items": _ITEMS_12}
-_ITEMS_13: Final[Mapping[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 45, "pattern": "^[0-9A-Fa-f.:]+$"}
-_NAME_6: Final[Mapping[str, Any]] = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": "^[A-Za-z0-9][-A-Za-z0-9_.+]*$"}
-_REGION: Final[Mapping[str, Any]] = {
-    "type": "string",
-    "minLength": 1,
-    "maxLength": 63,
-    "pattern": "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
-}
-_MIN: Final[Mapping[str, Any]] = {"type": "integer", "default": 1, "minimum": 1, "maximum": 255}
-_DWELL_SECONDS: Final[Mapping[str, Any]] = {"type": "integer", "default": 300, "minimum": 10, "maximum": 86400}
+_ITEMS_11: Final = {"type": "array", "minItems": 1, "maxItems": 64, "items": _ITEMS_12}
+_ITEMS_13: Final = {"type": "string", "minLength": 1, "maxLength": 45, "pattern": "^[0-9A-Fa-f.:]+$"}
+_NAME_6: Final = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": "^[A-Za-z0-9][-A-Za-z0-9_.+]*$"}
+_REGION: Final = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"}
+_MIN: Final = {"type": "integer", "default": 1, "minimum": 1, "maximum": 255}
+_DWELL_SECONDS: Final = {"type": "integer", "default": 300, "minimum": 10, "maximum": 86400}
 SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
     "Fleet": {
         "type": "object",
@@ -452,18 +391,12 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                                         "emptyDir": {
                                             "type": "object",
                                             "keepEmpty": True,
-                                            "properties": {
-                                                "medium": {"type": "string", "enum": ["", "Memory"]},
-                                                "sizeLimit": _DIVISOR,
-                                            },
+                                            "properties": {"medium": {"type": "string", "enum": ["", "Memory"]}, "sizeLimit": _DIVISOR},
                                         },
                                         "persistentVolumeClaim": {
                                             "type": "object",
                                             "required": ["claimName"],
-                                            "properties": {
-                                                "claimName": _NAME,
-                                                "readOnly": {"type": "boolean"},
-                                            },
+                                            "properties": {"claimName": _NAME, "readOnly": {"type": "boolean"}},
                                         },
                                         "projected": {
                                             "type": "object",
@@ -593,11 +526,7 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                                         "whenUnsatisfiable": {"type": "string", "enum": ["DoNotSchedule", "ScheduleAnyway"]},
                                         "nodeAffinityPolicy": {"type": "string", "enum": ["Honor", "Ignore"]},
                                         "nodeTaintsPolicy": {"type": "string", "enum": ["Honor", "Ignore"]},
-                                        "matchLabelKeys": {
-                                            "type": "array",
-                                            "maxItems": 16,
-                                            "items": {"type": "string", "maxLength": 317},
-                                        },
+                                        "matchLabelKeys": {"type": "array", "maxItems": 16, "items": {"type": "string", "maxLength": 317}},
                                         "labelSelector": {
                                             "type": "object",
                                             "keepEmpty": True,
@@ -730,11 +659,7 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                         "name": {"type": "string", "minLength": 1, "maxLength": 52, "pattern": "^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$"},
                         "labels": _MATCH_LABELS,
                         "annotations": _ANNOTATIONS,
-                        "data": {
-                            "type": "object",
-                            "maxProperties": 256,
-                            "additionalProperties": {"type": "string", "maxLength": 262144},
-                        },
+                        "data": {"type": "object", "maxProperties": 256, "additionalProperties": {"type": "string", "maxLength": 262144}},
                         "spec": _AFFINITY,
                     },
                 },
@@ -816,10 +741,7 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                 "items": {
                     "type": "object",
                     "required": ["cluster", "weight"],
-                    "properties": {
-                        "cluster": _NAME,
-                        "weight": {"type": "integer", "minimum": 1, "maximum": 1000},
-                    },
+                    "properties": {"cluster": _NAME, "weight": {"type": "integer", "minimum": 1, "maximum": 1000}},
                 },
             },
             "spread": {

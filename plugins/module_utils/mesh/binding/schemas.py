@@ -7,6 +7,46 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+_REASON: Final = {"type": "string", "minLength": 1, "maxLength": 256, "pattern": "^[A-Za-z0-9À-ɏ][-A-Za-z0-9À-ɏ .,:;()/#_@+=?]*$"}
+_UNTIL: Final = {
+    "type": "string",
+    "maxLength": 64,
+    "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$",
+}
+_REPAIR: Final = {
+    "type": "object",
+    "properties": {"reason": _REASON, "until": _UNTIL},
+}
+_NAMESPACE: Final = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}
+_NAME: Final = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"}
+_ADDITIONAL_PROPERTIES: Final = {"type": "string", "maxLength": 63, "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"}
+_SELECTOR: Final = {"type": "object", "additionalProperties": _ADDITIONAL_PROPERTIES}
+_OPERATOR: Final = {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]}
+_VALUES: Final = {"type": "array", "items": _ADDITIONAL_PROPERTIES}
+_ITEMS: Final = {
+    "type": "object",
+    "required": ["key", "operator"],
+    "properties": {"key": {"type": "string", "maxLength": 321}, "operator": _OPERATOR, "values": _VALUES},
+}
+_EXPRESSIONS: Final = {"type": "array", "items": _ITEMS}
+_SOURCE: Final = {
+    "type": "object",
+    "properties": {
+        "namespace": _NAMESPACE,
+        "name": _NAME,
+        "selector": _SELECTOR,
+        "expressions": _EXPRESSIONS,
+        "allPods": {"type": "boolean"},
+        "allNamespaces": {"type": "boolean"},
+        "clusters": {"type": "array", "items": {"type": "string"}},
+    },
+}
+_GATEWAY_CLASS_NAME: Final = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 253,
+    "pattern": r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$",
+}
 SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
     "ClusterMeshBinding": {
         "type": "object",
@@ -16,27 +56,17 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                 "items": {
                     "type": "object",
                     "required": ["name"],
-                    "properties": {
-                        "name": {"type": "string"},
-                    },
+                    "properties": {"name": {"type": "string"}},
                 },
             },
             "topology": {
                 "type": "object",
                 "properties": {
                     "mode": {"type": "string", "enum": ["FullMesh", "HubAndSpoke", "Pairs"], "default": "FullMesh"},
-                    "hubs": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                    },
+                    "hubs": {"type": "array", "items": {"type": "string"}},
                     "pairs": {
                         "type": "array",
-                        "items": {
-                            "type": "array",
-                            "minItems": 2,
-                            "maxItems": 2,
-                            "items": {"type": "string"},
-                        },
+                        "items": {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "string"}},
                     },
                 },
             },
@@ -47,10 +77,7 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     "enableKvStoreMesh": {"type": "boolean"},
                     "hubble": {
                         "type": "object",
-                        "properties": {
-                            "enabled": {"type": "boolean"},
-                            "ui": {"type": "boolean"},
-                        },
+                        "properties": {"enabled": {"type": "boolean"}, "ui": {"type": "boolean"}},
                     },
                 },
             },
@@ -63,17 +90,8 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     "required": ["code", "reason", "until"],
                     "properties": {
                         "code": {"type": "string", "maxLength": 32, "pattern": "^CM-[A-Z]+-[0-9]{2}$"},
-                        "reason": {
-                            "type": "string",
-                            "minLength": 1,
-                            "maxLength": 256,
-                            "pattern": "^[A-Za-z0-9À-ɏ][-A-Za-z0-9À-ɏ .,:;()/#_@+=?]*$",
-                        },
-                        "until": {
-                            "type": "string",
-                            "maxLength": 64,
-                            "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$",
-                        },
+                        "reason": _REASON,
+                        "until": _UNTIL,
                     },
                 },
             },
@@ -82,54 +100,11 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                 "items": {
                     "type": "object",
                     "required": ["cluster", "reason", "until"],
-                    "properties": {
-                        "cluster": {"type": "string"},
-                        "reason": {
-                            "type": "string",
-                            "minLength": 1,
-                            "maxLength": 256,
-                            "pattern": "^[A-Za-z0-9À-ɏ][-A-Za-z0-9À-ɏ .,:;()/#_@+=?]*$",
-                        },
-                        "until": {
-                            "type": "string",
-                            "maxLength": 64,
-                            "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$",
-                        },
-                    },
+                    "properties": {"cluster": {"type": "string"}, "reason": _REASON, "until": _UNTIL},
                 },
             },
-            "repair": {
-                "type": "object",
-                "properties": {
-                    "reason": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 256,
-                        "pattern": "^[A-Za-z0-9À-ɏ][-A-Za-z0-9À-ɏ .,:;()/#_@+=?]*$",
-                    },
-                    "until": {
-                        "type": "string",
-                        "maxLength": 64,
-                        "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$",
-                    },
-                },
-            },
-            "adopt": {
-                "type": "object",
-                "properties": {
-                    "reason": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 256,
-                        "pattern": "^[A-Za-z0-9À-ɏ][-A-Za-z0-9À-ɏ .,:;()/#_@+=?]*$",
-                    },
-                    "until": {
-                        "type": "string",
-                        "maxLength": 64,
-                        "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$",
-                    },
-                },
-            },
+            "repair": _REPAIR,
+            "adopt": _REPAIR,
         },
         "required": [],
     },
@@ -139,116 +114,14 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
         "properties": {
             "action": {"type": "string", "enum": ["Allow", "Deny", "Isolate"]},
             "policyMode": {"type": "string", "enum": ["Namespaced", "Clusterwide"], "default": "Namespaced"},
-            "source": {
-                "type": "object",
-                "properties": {
-                    "namespace": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 63,
-                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
-                    },
-                    "name": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 63,
-                        "pattern": "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
-                    },
-                    "selector": {
-                        "type": "object",
-                        "additionalProperties": {
-                            "type": "string",
-                            "maxLength": 63,
-                            "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
-                        },
-                    },
-                    "expressions": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "required": ["key", "operator"],
-                            "properties": {
-                                "key": {"type": "string", "maxLength": 321},
-                                "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
-                                "values": {
-                                    "type": "array",
-                                    "items": {
-                                        "type": "string",
-                                        "maxLength": 63,
-                                        "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
-                                    },
-                                },
-                            },
-                        },
-                    },
-                    "allPods": {"type": "boolean"},
-                    "allNamespaces": {"type": "boolean"},
-                    "clusters": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                    },
-                },
-            },
-            "destination": {
-                "type": "object",
-                "properties": {
-                    "namespace": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 63,
-                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
-                    },
-                    "name": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 63,
-                        "pattern": "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
-                    },
-                    "selector": {
-                        "type": "object",
-                        "additionalProperties": {
-                            "type": "string",
-                            "maxLength": 63,
-                            "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
-                        },
-                    },
-                    "expressions": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "required": ["key", "operator"],
-                            "properties": {
-                                "key": {"type": "string", "maxLength": 321},
-                                "operator": {"type": "string", "enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
-                                "values": {
-                                    "type": "array",
-                                    "items": {
-                                        "type": "string",
-                                        "maxLength": 63,
-                                        "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
-                                    },
-                                },
-                            },
-                        },
-                    },
-                    "allPods": {"type": "boolean"},
-                    "allNamespaces": {"type": "boolean"},
-                    "clusters": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                    },
-                },
-            },
+            "source": _SOURCE,
+            "destination": _SOURCE,
             "ports": {
                 "type": "array",
                 "items": {
                     "type": "object",
                     "properties": {
-                        "protocol": {
-                            "type": "string",
-                            "enum": ["TCP", "UDP", "SCTP", "ANY", "ICMP", "ICMPv6"],
-                            "default": "TCP",
-                        },
+                        "protocol": {"type": "string", "enum": ["TCP", "UDP", "SCTP", "ANY", "ICMP", "ICMPv6"], "default": "TCP"},
                         "port": {"type": "integer", "minimum": 1, "maximum": 65535},
                         "endPort": {"type": "integer", "minimum": 1, "maximum": 65535},
                         "type": {"type": "integer", "minimum": 1, "maximum": 255},
@@ -262,11 +135,7 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
                     "intervalSeconds": {"type": "integer", "default": 60, "minimum": 10, "maximum": 86400},
                     "method": {"type": "string", "enum": ["auto", "hubble", "job"], "default": "auto"},
                     "image": {"type": "string", "maxLength": 512},
-                    "command": {
-                        "type": "array",
-                        "maxItems": 64,
-                        "items": {"type": "string", "minLength": 1, "maxLength": 512},
-                    },
+                    "command": {"type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 512}},
                 },
             },
         },
@@ -278,52 +147,24 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
             "service": {
                 "type": "object",
                 "required": ["namespace", "name"],
-                "properties": {
-                    "namespace": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 63,
-                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
-                    },
-                    "name": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 63,
-                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
-                    },
-                },
+                "properties": {"namespace": _NAMESPACE, "name": _NAMESPACE},
             },
             "port": {
                 "type": "object",
                 "properties": {
                     "number": {"type": "integer", "minimum": 1, "maximum": 65535},
-                    "name": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 63,
-                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
-                    },
+                    "name": _NAMESPACE,
                     "protocol": {"type": "string", "enum": ["TCP", "UDP"]},
                 },
             },
             "class": {"type": "string", "enum": ["LoadBalancer", "NodePort", "Gateway"]},
-            "sourceRanges": {
-                "type": "array",
-                "maxItems": 256,
-                "items": {"type": "string", "maxLength": 49},
-            },
+            "sourceRanges": {"type": "array", "maxItems": 256, "items": {"type": "string", "maxLength": 49}},
             "clusters": {
                 "type": "object",
                 "properties": {
-                    "names": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                    },
+                    "names": {"type": "array", "items": {"type": "string"}},
                     "primary": {"type": "string"},
-                    "standby": {
-                        "type": "array",
-                        "items": {"type": "string"},
-                    },
+                    "standby": {"type": "array", "items": {"type": "string"}},
                 },
             },
             "hostname": {
@@ -333,21 +174,9 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
             },
             "tlsRef": {
                 "type": "object",
-                "properties": {
-                    "name": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 253,
-                        "pattern": r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$",
-                    },
-                },
+                "properties": {"name": _GATEWAY_CLASS_NAME},
             },
-            "gatewayClassName": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": 253,
-                "pattern": r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$",
-            },
+            "gatewayClassName": _GATEWAY_CLASS_NAME,
             "allocateLoadBalancerNodePorts": {"type": "boolean"},
         },
     },
@@ -358,33 +187,9 @@ SPECS: Final[Mapping[str, Mapping[str, Any]]] = {
             "selector": {
                 "type": "object",
                 "required": ["namespace"],
-                "properties": {
-                    "namespace": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 63,
-                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
-                    },
-                    "name": {
-                        "type": "string",
-                        "minLength": 1,
-                        "maxLength": 63,
-                        "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
-                    },
-                    "labelSelector": {
-                        "type": "object",
-                        "additionalProperties": {
-                            "type": "string",
-                            "maxLength": 63,
-                            "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
-                        },
-                    },
-                },
+                "properties": {"namespace": _NAMESPACE, "name": _NAMESPACE, "labelSelector": _SELECTOR},
             },
-            "targetClusters": {
-                "type": "array",
-                "items": {"type": "string"},
-            },
+            "targetClusters": {"type": "array", "items": {"type": "string"}},
             "globalAnnotations": {
                 "type": "object",
                 "additionalProperties": {"type": "string", "maxLength": 1024, "pattern": "^([A-Za-z0-9][-A-Za-z0-9._:/@=,+]*)?$"},
