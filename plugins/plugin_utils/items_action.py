@@ -21,9 +21,10 @@ from ..module_utils.reconcile.parse import desired_of
 from .fitted import Line
 from .items_lines import FORMATS
 from .mesh_action import Call, MeshAction
+from .option_words import Spec
 from .play import mesh_of
 from .shown_lines import Formats
-from .spec import Spec, spec_of
+from .spec import spec_of
 
 
 class ItemsAction(MeshAction):

@@ -34,12 +34,13 @@ from ..module_utils.pipeline.shown import FindingsMade, ItemsMeasured, Shown, Wa
 from ..module_utils.report.failure import lead_of
 from .failure_lines import failure_name
 from .fitted import Line, fitted
+from .option_words import Spec
 from .play import Play, plain, play_of
 from .result_file import check_result_files
 from .secret_kubeconfigs import SecretKubeconfigs
 from .shown_lines import Formats, lines_of
 from .signals import stopped_by_signals
-from .spec import Spec, option_problems, unknown_options
+from .spec import option_problems, unknown_options
 from .stdout import is_redrawn, prints_for_people, width_of_terminal
 from .structured_text import NotStructured, structured
 from .variables import OTHERS, unknown_variables

@@ -9,16 +9,14 @@ from it, and a test holds that it is current.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from ..module_utils.base.errors import InvalidInput
 from ..module_utils.base.input_problems import clip, suggest
 from ..module_utils.kubeconfig.core_options import ALIASES
 from ..module_utils.kubeconfig.core_options import NAMES as CREDENTIALS
 from .arguments import ARGUMENTS, HANDED
-
-Spec: TypeAlias = dict[str, dict[str, Any]]
-
+from .option_words import Spec
 
 _LISTED: Final = "the options are"
 

@@ -16,7 +16,8 @@ import functools
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -79,24 +80,50 @@ def modules() -> dict[str, dict[str, Option]]:
 
 
 def arguments_file() -> str:
-    """Return the text of plugin_utils/arguments.py: what every action accepts, without the words."""
+    """Return the text of plugin_utils/arguments.py: what every action accepts, without the words. What two actions share is there once."""
+    every = {
+        module: {name: {key: option[key] for key in STRUCTURE if key in option} | bounds_of(option) for name, option in options.items()}
+        for module, options in modules().items()
+    }
+    times = Counter((name, _python(spec)) for options in every.values() for name, spec in options.items())
+    shared = {name: text for (name, text), number in reversed(times.most_common()) if number > 1}  # of several forms the commonest
     lines = [
         HEADER,
         f'"""What each action accepts. Made from the documentation of the modules by ``python -m {_NAME} --write``; change that."""\n\n',
-        "from __future__ import annotations\n\nfrom collections.abc import Mapping\nfrom typing import Any, Final\n\n",
-        "ARGUMENTS: Final[Mapping[str, dict[str, dict[str, Any]]]] = {\n",
+        "from __future__ import annotations\n\nfrom collections.abc import Mapping\nfrom typing import Final\n\n",
+        "from .option_words import Spec, names_of, options_of, variables_of\n\n",
+        "_SHARED: Final[Spec] = {\n",
+        *(f'    "{name}": {text},\n' for name, text in sorted(shared.items())),
+        "}\n_ACTIONS: Final[Mapping[str, tuple[str, Spec]]] = {\n",
     ]
-    for module, options in modules().items():
-        lines.append(f'    "{module}": {{\n')
-        for name, option in options.items():
-            spec = {key: option[key] for key in STRUCTURE if key in option} | bounds_of(option)
-            line = f'        "{name}": {_python(spec)},\n'
-            parts = [f'            "{key}": {_python(item)},\n' for key, item in spec.items()]
-            lines += [line] if len(line) <= WIDTH + 1 else [f'        "{name}": {{\n', *parts, "        },\n"]
-        lines.append("    },\n")
-    lines.append("}\n\n")
-    lines += _name_lists()
-    return "".join(lines)
+    for module, options in every.items():
+        alike = [name for name, spec in options.items() if shared.get(name) == _python(spec)]
+        own = {name: spec for name, spec in options.items() if name not in alike}
+        line = f'    "{module}": ("{" ".join(alike)}", {_python(own)}),\n'
+        rows = [f'    "{module}": (\n', *_words(alike, 8, ","), *_rows("", own, 8), "    ),\n"]
+        lines += [line] if len(line) <= WIDTH + 1 else rows
+    lines.append("}\nARGUMENTS: Final = options_of(_SHARED, _ACTIONS)\n\n")
+    return "".join([*lines, *_name_lists()])
+
+
+def _rows(key: str, value: Mapping[str, Any], indent: int) -> list[str]:
+    """Return a mapping as ruff formats it, below its key where it has one: on one line, or on several."""
+    blank, head = " " * indent, f'"{key}": ' if key else ""
+    line = f"{blank}{head}{_python(value)},\n"
+    if len(line) <= WIDTH + 1:
+        return [line]
+    inner = (
+        _rows(name, item, indent + 4) if isinstance(item, dict) else [f'{blank}    "{name}": {_python(item)},\n']
+        for name, item in value.items()
+    )
+    return [f"{blank}{head}{{\n", *(row for rows in inner for row in rows), f"{blank}}},\n"]
+
+
+def _words(names: Iterable[str], indent: int, end: str = "") -> list[str]:
+    """Return names as the lines of one string."""
+    blank = " " * indent
+    *rows, last = textwrap.wrap(" ".join(names), WIDTH - indent - 4, **WRAP)
+    return [*(f'{blank}"{row} "\n' for row in rows), f'{blank}"{last}"{end}\n']
 
 
 def bounds_of(option: Option) -> dict[str, Any]:
@@ -111,25 +138,46 @@ def bounds_of(option: Option) -> dict[str, Any]:
 
 
 def _name_lists() -> list[str]:
-    variables = sorted(playbook_variables())
-    lines = ["VARIABLES: Final[tuple[str, ...]] = (\n", *(f'    "{name}",\n' for name in variables), ")\n"]
-    lines.append('"""Every variable of playbooks and roles (docs/variables.md). Those of a host are in plugin_utils/play.py."""\n\n')
-    lines += ["OWN_NAMES: Final[tuple[str, ...]] = (\n", *(f'    "{name}",\n' for name in own_names()), ")\n"]
-    lines.append('"""Variables that the playbooks and roles set themselves: registered results and values on their way."""\n\n')
-    lines += ["PREFIXES: Final[tuple[str, ...]] = (\n", *(f'    "{name}_",\n' for name in prefixes()), ")\n"]
-    lines.append('"""Beginnings of names that are the collection\'s."""\n\n')
-    lines.append("HANDED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {\n")
-    found: dict[str, dict[str, set[str]]] = {}
+    handed: dict[str, dict[str, list[str]]] = {}  # module -> beginning of variables -> options
     for entry in sorted({*(e for role in roles() for e in handed_by_role(role)), *(e for name in playbooks() for e in handed_by(name))}):
         if bounds_of(modules()[entry.module][entry.option]):
-            found.setdefault(entry.module, {}).setdefault(entry.option, set()).add(entry.variable)
-    for module, options in sorted(found.items()):
-        lines.append(f'    "{module}": {{\n')
-        for option, names in sorted(options.items()):
-            every = ", ".join(f'"{name}"' for name in sorted(names))
-            lines.append(f'        "{option}": ({every}{"," if len(names) == 1 else ""}),\n')
-        lines.append("    },\n")
-    lines.append('}\n"""Module -> option that is a number -> the variables that roles and playbooks hand to it."""\n')
+            same = entry.variable.endswith(f"_{entry.option}")
+            prefix = entry.variable.removesuffix(entry.option) if same else f"{_group(entry.variable)}_"
+            word = entry.option if same else f"{entry.option}={entry.variable.removeprefix(prefix)}"
+            words = handed.setdefault(entry.module, {}).setdefault(prefix, [])
+            words += [word] if word not in words else []
+    return [
+        "_VARIABLES: Final[Mapping[str, str]] = {\n",
+        *_by_prefix(playbook_variables()),
+        "}\nVARIABLES: Final = names_of(_VARIABLES)\n",
+        '"""Every variable of playbooks and roles (docs/variables.md). Those of a host are in plugin_utils/play.py."""\n\n',
+        "PREFIXES: Final = tuple(filter(None, _VARIABLES))\n",
+        '"""Beginnings of names that are the collection\'s."""\n\n',
+        "_OWN_NAMES: Final[Mapping[str, str]] = {\n",
+        *_by_prefix(own_names()),
+        "}\nOWN_NAMES: Final = names_of(_OWN_NAMES)\n",
+        '"""Variables that the playbooks and roles set themselves: registered results and values on their way."""\n\n',
+        "_HANDED: Final[Mapping[str, Mapping[str, str]]] = {\n",
+        *(
+            row
+            for module, words in sorted(handed.items())
+            for row in _rows(module, {prefix: " ".join(sorted(options)) for prefix, options in sorted(words.items())}, 4)
+        ),
+        "}\nHANDED: Final = {module: variables_of(words) for module, words in _HANDED.items()}\n",
+        '"""Module -> option that is a number -> the variables that roles and playbooks hand to it."""\n',
+    ]
+
+
+def _by_prefix(names: Iterable[str]) -> list[str]:
+    """Return the rows of a mapping: prefix -> the rests of the names that begin with it."""
+    found: dict[str, list[str]] = {f"{prefix}_": [] for prefix in prefixes()}
+    for name in sorted(names):
+        prefix = next((prefix for prefix in found if name.startswith(prefix)), "")
+        found.setdefault(prefix, []).append(name.removeprefix(prefix))
+    lines = []
+    for prefix, rests in found.items():
+        line = f'    "{prefix}": "{" ".join(rests)}",\n'
+        lines += [] if not rests else [line] if len(line) <= WIDTH + 1 else [f'    "{prefix}": (\n', *_words(rests, 8), "    ),\n"]
     return lines
 
 
