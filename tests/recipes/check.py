@@ -64,7 +64,7 @@ RECIPE: Final = Recipe(
         Edit(
             path="plugins/module_utils/findings/catalogue.py",
             at=f"    Row({_last_row()}",
-            text=f'\n    Row("{CODE}", "The Service has an unusual port", Severity.ADVISORY, Scope.CLUSTER),',
+            text=f'\n    Row("{CODE}", "The Service has an unusual port", ADVISORY, CLUSTER),',
         ),
         Edit(path="plugins/module_utils/checks/service.py", at='@check("CM-ELB-01")\n', text=_CHECK + '@check("CM-ELB-01")\n', keep=False),
         Edit(
