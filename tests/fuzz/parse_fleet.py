@@ -51,7 +51,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.na
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.fleet_diff import diff_fleet
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.member_diff import diff_members
 from tests.fuzz.parse_objects import NotAnObject
-from tests.fuzz.parser import Form, Parser
+from tests.fuzz.parser import Form, parser
 from tests.testing.connecting import opened
 from tests.testing.crd_schema import misfits, schemas
 
@@ -113,6 +113,15 @@ def fleet_request() -> FleetRequest:
     )
 
 
+@parser(
+    "karmada-objects",
+    "Karmada, with what members report, and whoever else may write there",
+    "fleet/facts.py",
+    form=Form.JSON,
+    raises=(NotAnObject,),
+    growth=200,
+    tries=60,
+)
 def karmada_objects(data: bytes) -> object:
     """Take the input for what Karmada holds of a tenant, and plan and report its workloads."""
     request = fleet_request()
@@ -148,6 +157,14 @@ def member_side(every: Observation, member: Member, *, contents: bool) -> Cluste
     return side_of(member, found, inside, endpoint=every.clusters[member.host].endpoint, networks=())
 
 
+@parser(
+    "member-objects",
+    "Karmada, a management plane and members, and whoever else may write there",
+    form=Form.JSON,
+    raises=(NotAnObject,),
+    growth=200,
+    tries=60,
+)
 def member_objects(data: bytes) -> object:
     """Take the input for what Karmada, a management plane and two clusters hold, and decide who joins and who leaves."""
     request, rules, answers = member_request(), Rules(), _object(data)
@@ -170,6 +187,7 @@ def member_objects(data: bytes) -> object:
     return found
 
 
+@parser("rollout-state", "whoever may write a PropagationPolicy in Karmada", "fleet/rollout_state.py", form=Form.JSON, growth=100)
 def rollout_state(data: bytes) -> object:
     """Read the annotation with the state of a rollout: what is read and written again is read alike, and keeps every later wave back."""
     found = state_of(data.decode("utf-8", "replace"))
@@ -179,36 +197,3 @@ def rollout_state(data: bytes) -> object:
     later = found.waves[1:] if found.phase == PREPARING else ()
     assert {member for wave in later for member in wave} <= set(found.suspended), "a later wave is not kept back"
     return found
-
-
-_ENGINE: Final = "plugins/module_utils"
-PARSERS: Final = (
-    Parser(
-        name="karmada-objects",
-        writer="Karmada, with what members report, and whoever else may write there",
-        files=(f"{_ENGINE}/fleet/facts.py",),
-        parse=karmada_objects,
-        form=Form.JSON,
-        raises=(NotAnObject,),
-        growth=200,
-        tries=60,
-    ),
-    Parser(
-        name="member-objects",
-        writer="Karmada, a management plane and members, and whoever else may write there",
-        files=(),
-        parse=member_objects,
-        form=Form.JSON,
-        raises=(NotAnObject,),
-        growth=200,
-        tries=60,
-    ),
-    Parser(
-        name="rollout-state",
-        writer="whoever may write a PropagationPolicy in Karmada",
-        files=(f"{_ENGINE}/fleet/rollout_state.py",),
-        parse=rollout_state,
-        form=Form.JSON,
-        growth=100,
-    ),
-)

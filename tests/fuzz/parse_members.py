@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.sealed import Sealed
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.client import EtcdAccess, EtcdError, EtcdReader
@@ -40,9 +40,17 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ro
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.troubleshoot import parse_troubleshoot
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import parse_flows
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.job import connection_result
-from tests.fuzz.parser import Form, Parser
+from tests.fuzz.parser import Form, parser
 
 
+@parser(
+    "certificates",
+    "a member, in its Secrets and as a TLS server",
+    *("mesh/x509/certificates.py", "mesh/x509/shared_pem.py", "observe/bundle.py", "observe/rolls.py"),
+    *("ca/roll_inputs.py", "ca/roll_observation.py"),
+    seconds=4.0,
+    growth=100,
+)
 def certificates(data: bytes) -> object:
     """Read the input as bundle, as DER, as key, and as a certificate with its key."""
     found: list[object] = []
@@ -78,6 +86,7 @@ class _Channel:
         return call
 
 
+@parser("etcd-answer", "the mesh etcd of a member", "etcd/client.py", growth=200)
 def etcd_answers(data: bytes) -> object:
     """Read one key, count keys, and read a range, from an etcd whose every answer is the input."""
     nothing = Sealed(b"")
@@ -90,6 +99,7 @@ def etcd_answers(data: bytes) -> object:
     return found
 
 
+@parser("peer-record", "a member, in its mesh etcd", "etcd/peer_records.py", "etcd/heartbeat.py", growth=100)
 def peer_records(data: bytes) -> object:
     """Read a key, its first line, and a value as each kind of record."""
     head, _line, value = data.partition(b"\n")
@@ -97,6 +107,7 @@ def peer_records(data: bytes) -> object:
     return [parse_config(value), parse_node(key, value), parse_identity(key, value), parse_address(key, value), parse_heartbeat(value)]
 
 
+@parser("link-status", "a pod of a member", "observe/link_status.py", "observe/node_health.py", form=Form.JSON, growth=100)
 def link_status(data: bytes) -> object:
     """Read the status of kvstoremesh and of an agent, the metrics, and node health."""
     text = data.decode("utf-8", "replace")
@@ -108,57 +119,14 @@ def link_status(data: bytes) -> object:
     return [*found, parse_metrics(text), *(parse_node_health(part, "c1", "n1", {"c2": "c2"}) for part in (text, health))]
 
 
+@parser("command-output", "a pod of a member", growth=100, tries=60)
 def command_output(data: bytes) -> object:
     """Read the output of ``troubleshoot``, and that of the command of a probe."""
     text = data.decode("utf-8", "replace")
     return [parse_troubleshoot(text), parse_troubleshoot(text, ended=False), parse_reader_trust(text), connection_result(1, text)]
 
 
+@parser("flows", "an agent of a member, of packets that anybody sends", "probe/flows.py", growth=100, tries=60)
 def flows(data: bytes) -> object:
     """Read flows of Hubble."""
     return parse_flows(data.decode("utf-8", "replace"), limit=1 << 20)
-
-
-_ENGINE: Final = "plugins/module_utils"
-PARSERS: Final = (
-    Parser(
-        name="certificates",
-        writer="a member, in its Secrets and as a TLS server",
-        files=(
-            f"{_ENGINE}/mesh/x509/certificates.py",
-            f"{_ENGINE}/mesh/x509/shared_pem.py",
-            f"{_ENGINE}/observe/bundle.py",
-            f"{_ENGINE}/observe/rolls.py",
-            f"{_ENGINE}/ca/roll_inputs.py",
-            f"{_ENGINE}/ca/roll_observation.py",
-        ),
-        parse=certificates,
-        seconds=4.0,
-        growth=100,
-    ),
-    Parser(name="etcd-answer", writer="the mesh etcd of a member", files=(f"{_ENGINE}/etcd/client.py",), parse=etcd_answers, growth=200),
-    Parser(
-        name="peer-record",
-        writer="a member, in its mesh etcd",
-        files=(f"{_ENGINE}/etcd/peer_records.py", f"{_ENGINE}/etcd/heartbeat.py"),
-        parse=peer_records,
-        growth=100,
-    ),
-    Parser(
-        name="link-status",
-        writer="a pod of a member",
-        files=(f"{_ENGINE}/observe/link_status.py", f"{_ENGINE}/observe/node_health.py"),
-        parse=link_status,
-        form=Form.JSON,
-        growth=100,
-    ),
-    Parser(name="command-output", writer="a pod of a member", files=(), parse=command_output, growth=100, tries=60),
-    Parser(
-        name="flows",
-        writer="an agent of a member, of packets that anybody sends",
-        files=(f"{_ENGINE}/probe/flows.py",),
-        parse=flows,
-        growth=100,
-        tries=60,
-    ),
-)

@@ -29,7 +29,7 @@ from mesh_operator.meshes.records import _parsed as record_of
 from mesh_operator.runs.confined.messages import PART, Invalid, decoded
 from mesh_operator.runs.item_parts import ItemParts
 from mesh_operator.source.endpoints import urls_of
-from tests.fuzz.parser import Form, Parser
+from tests.fuzz.parser import Form, parser
 from tests.testing.facts_builders import NOW, cluster_facts, context_of, mesh_of
 from tests.testing.link_plans import plan_links
 
@@ -50,6 +50,17 @@ def _object(data: bytes) -> dict[str, Any]:
     return found
 
 
+@parser(
+    "cluster-objects",
+    "the API server of a member",
+    *("observe/certificates.py", "observe/nodes.py", "observe/ownership.py", "mesh/cidrs.py", "mesh/endpoints/addresses.py"),
+    *("mesh/endpoints/endpoint.py", "mesh/ownership/managed_fields.py", "checks/kvstoremesh.py"),
+    form=Form.JSON,
+    raises=(NotAnObject,),
+    seconds=6.0,
+    growth=200,
+    tries=40,
+)
 def cluster_objects(data: bytes) -> object:
     """Take the input for the answers of a member's API server, check the mesh, and plan its links."""
     answers = _object(data)
@@ -75,6 +86,7 @@ def _judged(facts: ClusterFacts) -> object:
     return [str(finding) for finding in findings[:100]], len(plan.steps)
 
 
+@parser("traffic-objects", "the API server of a member", "policies/evaluate/peers.py", form=Form.JSON, raises=(NotAnObject,), growth=200)
 def traffic_objects(data: bytes) -> object:
     """Take the input for the lists of Services, policies and pods of a member, and evaluate its policies."""
     answers = _object(data)
@@ -84,12 +96,17 @@ def traffic_objects(data: bytes) -> object:
     return found, len(view.rules)
 
 
+@parser("probe-objects", "the API server of a member", "probe/job.py", "probe/pods.py", form=Form.JSON, raises=(NotAnObject,))
 def probe_objects(data: bytes) -> object:
     """Take the input for the Job of a probe and for its pod."""
     value = _object(data)
     return finished(value), container_ends(value, 3)
 
 
+_RECORDS: Final = ("operator/mesh_operator/meshes/records.py", "operator/mesh_operator/source/endpoints.py")
+
+
+@parser("custom-resource", "a tenant, and kcp", *_RECORDS, form=Form.JSON, raises=(NotAnObject,))
 def custom_resource(data: bytes) -> object:
     """Take the input for an object of a virtual workspace of kcp."""
     value = {**_object(data)}
@@ -101,6 +118,10 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+_CONFINED: Final = ("operator/mesh_operator/runs/confined/messages.py", "operator/mesh_operator/runs/item_parts.py")
+
+
+@parser("confined-answer", "whoever has taken over a confined process", *_CONFINED, form=Form.JSON, raises=(Invalid,))
 def confined_answer(data: bytes) -> object:
     """Take the input for what a confined process answers, which a stranger may have taken over."""
     value = decoded(data)
@@ -112,73 +133,8 @@ def confined_answer(data: bytes) -> object:
     return dry_run_of(value), is_rebuilt(value), len(parts)
 
 
+@parser("address-ranges", "a tenant", "exposure/ranges.py", form=Form.JSON, raises=(NotAnObject,))
 def address_ranges(data: bytes) -> object:
     """Read the input as the source ranges of an exposure that a tenant asks for."""
     problems = Problems()
     return parse_ranges(problems, "ranges", _object(data).get("ranges"))
-
-
-_ENGINE: Final = "plugins/module_utils"
-PARSERS: Final = (
-    Parser(
-        name="cluster-objects",
-        writer="the API server of a member",
-        files=(
-            f"{_ENGINE}/observe/certificates.py",
-            f"{_ENGINE}/observe/nodes.py",
-            f"{_ENGINE}/observe/ownership.py",
-            f"{_ENGINE}/mesh/cidrs.py",
-            f"{_ENGINE}/mesh/endpoints/addresses.py",
-            f"{_ENGINE}/mesh/endpoints/endpoint.py",
-            f"{_ENGINE}/mesh/ownership/managed_fields.py",
-            f"{_ENGINE}/checks/kvstoremesh.py",
-        ),
-        parse=cluster_objects,
-        form=Form.JSON,
-        raises=(NotAnObject,),
-        seconds=6.0,
-        growth=200,
-        tries=40,
-    ),
-    Parser(
-        name="traffic-objects",
-        writer="the API server of a member",
-        files=(f"{_ENGINE}/policies/evaluate/peers.py",),
-        parse=traffic_objects,
-        form=Form.JSON,
-        raises=(NotAnObject,),
-        growth=200,
-    ),
-    Parser(
-        name="probe-objects",
-        writer="the API server of a member",
-        files=(f"{_ENGINE}/probe/job.py", f"{_ENGINE}/probe/pods.py"),
-        parse=probe_objects,
-        form=Form.JSON,
-        raises=(NotAnObject,),
-    ),
-    Parser(
-        name="custom-resource",
-        writer="a tenant, and kcp",
-        files=("operator/mesh_operator/meshes/records.py", "operator/mesh_operator/source/endpoints.py"),
-        parse=custom_resource,
-        form=Form.JSON,
-        raises=(NotAnObject,),
-    ),
-    Parser(
-        name="confined-answer",
-        writer="whoever has taken over a confined process",
-        files=("operator/mesh_operator/runs/confined/messages.py", "operator/mesh_operator/runs/item_parts.py"),
-        parse=confined_answer,
-        form=Form.JSON,
-        raises=(Invalid,),
-    ),
-    Parser(
-        name="address-ranges",
-        writer="a tenant",
-        files=(f"{_ENGINE}/exposure/ranges.py",),
-        parse=address_ranges,
-        form=Form.JSON,
-        raises=(NotAnObject,),
-    ),
-)

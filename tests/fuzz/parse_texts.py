@@ -44,7 +44,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.us
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import read_record
 from mesh_operator.credentials.tenant_addresses import NETWORKS
 from mesh_operator.credentials.tenant_kubeconfigs import KubeconfigRefused, open_kubeconfig, rebuild_kubeconfig
-from tests.fuzz.parser import Form, Parser
+from tests.fuzz.parser import Form, parser
 from tests.testing.facts_builders import cluster_facts, mesh_of
 from tests.testing.observed_objects import secret
 
@@ -63,6 +63,7 @@ def _decodes(data: bytes) -> bool:
     return False
 
 
+@parser("yaml", "tenants and members", "base/yaml_reader.py", form=Form.YAML, growth=100)
 def yaml(data: bytes) -> object:
     """Read as text and as bytes, with both loaders: whatever one refuses, the others may not fail at."""
     found: list[Any] = []
@@ -79,6 +80,10 @@ def yaml(data: bytes) -> object:
     return found[:2]
 
 
+_TENANTS: Final = ("operator/mesh_operator/credentials/tenant_kubeconfigs.py", "operator/mesh_operator/credentials/tenant_addresses.py")
+
+
+@parser("kubeconfig", "a tenant", *_TENANTS, "kubeconfig/fields.py", "kubeconfig/chosen.py", form=Form.YAML, raises=(KubeconfigRefused,))
 def kubeconfig(data: bytes) -> object:
     """Rebuild it; nothing but the accepted fields may be left."""
     made = rebuild_kubeconfig(data)
@@ -88,6 +93,7 @@ def kubeconfig(data: bytes) -> object:
     return sorted(made)
 
 
+@parser("argo-cluster", "a tenant", _TENANTS[0], form=Form.JSON, raises=(KubeconfigRefused,))
 def argo_cluster(data: bytes) -> object:
     """Open a cluster Secret of Argo CD whose config is the data; nothing but the accepted fields may be left."""
     parts = {"server": b64encode(b"https://api.example.com:6443").decode(), "config": b64encode(data).decode()}
@@ -98,6 +104,7 @@ def argo_cluster(data: bytes) -> object:
     return sorted(made)
 
 
+@parser("secret-kubeconfig", "who may write Secrets in a management cluster", "kubeconfig/secret.py", form=Form.YAML)
 def secret_kubeconfig(data: bytes) -> object:
     """Read a kubeconfig of a Secret, and as the config of one of Argo CD; nothing is left that reads a file or runs a program here."""
     text, found = b64encode(data).decode(), []
@@ -115,6 +122,7 @@ def secret_kubeconfig(data: bytes) -> object:
     return [sorted(map(str, document)) for document in found]
 
 
+@parser("exec-credential", "an exec plugin, and whoever answers it", "kube/exec_plugin.py", form=Form.JSON, raises=(PluginFailed,))
 def exec_credential(data: bytes) -> object:
     """Read the answer of an exec plugin; what is taken of it says who sends a request, until a time that can be compared."""
     plugin = ExecPlugin({"command": "plugin", "apiVersion": "client.authentication.k8s.io/v1"}, {})
@@ -124,6 +132,13 @@ def exec_credential(data: bytes) -> object:
     return found
 
 
+@parser(
+    "users",
+    "whoever edits ConfigMap clustermesh-remote-users of a member",
+    *("links/users.py", "observe/users.py"),
+    form=Form.YAML,
+    seconds=6.0,  # the text is read six times
+)
 def users(data: bytes) -> object:
     """Read users.yaml, add a user and remove one: the others stay as they are."""
     text = _text(data)
@@ -140,6 +155,13 @@ def users(data: bytes) -> object:
     return after
 
 
+@parser(
+    "peer-secret",
+    "whoever edits the Secrets with the peers of a member",
+    *("observe/peers.py", "etcd/link_access.py", "adopt/helm_values.py"),
+    form=Form.YAML,
+    seconds=10.0,  # five keys hold the text
+)
 def peer_secret(data: bytes) -> object:
     """Read a Secret of peers whose every key holds the input, dial the peer and hand it back to Helm."""
     names = ("c2", "c2.etcd-client.crt", "c2.etcd-client-ca.crt", "c2.etcd-client.key", "notes")
@@ -151,6 +173,7 @@ def peer_secret(data: bytes) -> object:
     return facts.keys["c2"].config, link_access(cluster, "c2", store), clusters_value(cluster, {"c2": "c2"})
 
 
+@parser("registry", "a member, in its copy of the leases", "leases/registry.py", form=Form.JSON, raises=(RegistryProblem,))
 def registry(data: bytes) -> object:
     """Parse leases; the canonical text of what was read is read as the same."""
     found = parse_registry(_text(data))
@@ -159,6 +182,19 @@ def registry(data: bytes) -> object:
     return found.leases
 
 
+@parser(
+    "annotations",
+    "whoever edits objects of a member",
+    *(
+        "links/adopted_values.py",
+        "mesh/endpoints/address_moves.py",
+        "mesh/trust/ca_roll.py",
+        "mesh/ownership/objects.py",
+        "services/record.py",
+    ),
+    form=Form.JSON,
+    growth=200,
+)
 def marks(data: bytes) -> object:
     """Read every annotation of JSON with which bindings mark objects, each holding the input."""
     text = _text(data)
@@ -178,11 +214,13 @@ def marks(data: bytes) -> object:
     return [*found, roll, has_invalid_mark(ca)]  # type: ignore[arg-type]  # of its facts only the annotations are read
 
 
+@parser("schedule", "whoever edits certgen's CronJob")
 def schedule(data: bytes) -> object:
     """Find the next time of certgen's CronJob."""
     return next_run(_text(data), NOW)
 
 
+@parser("dns-answer", "a tenant, in a name and in what its name server answers", "base/dialling.py", raises=(NotDialled,))
 def dns_answer(data: bytes) -> object:
     """Judge a name by an answer with one address or name a line: what is dialled is permitted."""
     name, *found = [*_text(data).splitlines()[:100], "name.example.com"]
@@ -191,89 +229,3 @@ def dns_answer(data: bytes) -> object:
     addresses = dialler.addresses(name)
     assert addresses and all(rule.permits(address) for address in addresses), "an address in a denied range is dialled"
     return addresses
-
-
-_ENGINE: Final = "plugins/module_utils"
-PARSERS: Final = (
-    Parser(name="yaml", writer="tenants and members", files=(f"{_ENGINE}/base/yaml_reader.py",), parse=yaml, form=Form.YAML, growth=100),
-    Parser(
-        name="kubeconfig",
-        writer="a tenant",
-        files=(
-            *("operator/mesh_operator/credentials/tenant_kubeconfigs.py", "operator/mesh_operator/credentials/tenant_addresses.py"),
-            *(f"{_ENGINE}/kubeconfig/fields.py", f"{_ENGINE}/kubeconfig/chosen.py"),
-        ),
-        parse=kubeconfig,
-        form=Form.YAML,
-        raises=(KubeconfigRefused,),
-    ),
-    Parser(
-        name="argo-cluster",
-        writer="a tenant",
-        files=("operator/mesh_operator/credentials/tenant_kubeconfigs.py",),
-        parse=argo_cluster,
-        form=Form.JSON,
-        raises=(KubeconfigRefused,),
-    ),
-    Parser(
-        name="secret-kubeconfig",
-        writer="who may write Secrets in a management cluster",
-        files=(f"{_ENGINE}/kubeconfig/secret.py",),
-        parse=secret_kubeconfig,
-        form=Form.YAML,
-    ),
-    Parser(
-        name="exec-credential",
-        writer="an exec plugin, and whoever answers it",
-        files=(f"{_ENGINE}/kube/exec_plugin.py",),
-        parse=exec_credential,
-        form=Form.JSON,
-        raises=(PluginFailed,),
-    ),
-    Parser(
-        name="users",
-        writer="whoever edits ConfigMap clustermesh-remote-users of a member",
-        files=(f"{_ENGINE}/links/users.py", f"{_ENGINE}/observe/users.py"),
-        parse=users,
-        form=Form.YAML,
-        seconds=6.0,  # the text is read six times
-    ),
-    Parser(
-        name="peer-secret",
-        writer="whoever edits the Secrets with the peers of a member",
-        files=(f"{_ENGINE}/observe/peers.py", f"{_ENGINE}/etcd/link_access.py", f"{_ENGINE}/adopt/helm_values.py"),
-        parse=peer_secret,
-        form=Form.YAML,
-        seconds=10.0,  # five keys hold the text
-    ),
-    Parser(
-        name="registry",
-        writer="a member, in its copy of the leases",
-        files=(f"{_ENGINE}/leases/registry.py",),
-        parse=registry,
-        form=Form.JSON,
-        raises=(RegistryProblem,),
-    ),
-    Parser(
-        name="annotations",
-        writer="whoever edits objects of a member",
-        files=(
-            f"{_ENGINE}/links/adopted_values.py",
-            f"{_ENGINE}/mesh/endpoints/address_moves.py",
-            f"{_ENGINE}/mesh/trust/ca_roll.py",
-            f"{_ENGINE}/mesh/ownership/objects.py",
-            f"{_ENGINE}/services/record.py",
-        ),
-        parse=marks,
-        form=Form.JSON,
-        growth=200,
-    ),
-    Parser(
-        name="dns-answer",
-        writer="a tenant, in a name and in what its name server answers",
-        files=(f"{_ENGINE}/base/dialling.py",),
-        parse=dns_answer,
-        raises=(NotDialled,),
-    ),
-    Parser(name="schedule", writer="whoever edits certgen's CronJob", files=(), parse=schedule),
-)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.collection_path import CHECKOUT
 
@@ -70,3 +70,9 @@ class Parser:
     def corpus(self) -> tuple[Path, ...]:
         """Kept inputs, sorted by name."""
         return tuple(sorted(path for path in (CORPUS / self.name).glob("*") if path.is_file()))
+
+
+def parser(name: str, writer: str, *files: str, **bounds: Any) -> Callable[[Callable[[bytes], object]], Parser]:
+    """Make a parser of the function below it. Files are below the engine, and those of the operator below the checkout."""
+    whole = tuple(file if file.startswith("operator/") else f"plugins/module_utils/{file}" for file in files)
+    return lambda parse: Parser(name=name, writer=writer, files=whole, parse=parse, **bounds)

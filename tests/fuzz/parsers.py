@@ -9,9 +9,8 @@ from typing import Final
 from tests.fuzz import parse_fleet, parse_kube, parse_members, parse_objects, parse_texts
 from tests.fuzz.parser import Parser
 
-PARSERS: Final[dict[str, Parser]] = {
-    parser.name: parser for module in (parse_texts, parse_members, parse_objects, parse_kube, parse_fleet) for parser in module.PARSERS
-}
+_MODULES: Final = (parse_texts, parse_members, parse_objects, parse_kube, parse_fleet)
+PARSERS: Final = {found.name: found for module in _MODULES for found in vars(module).values() if isinstance(found, Parser)}
 
 READS_ITS_OWN: Final = {
     "operator/mesh_operator/runs/confined/fork_server.py": "the limits that the operator sets; the server reads nothing of a child",
