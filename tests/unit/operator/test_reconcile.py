@@ -157,6 +157,15 @@ class World:
     def reconcile(self) -> Next:
         return self.reconciler.reconcile(KEY)
 
+    def put(self, *resource: Any, **metadata: Any) -> Next:
+        """Write a resource, and take the turn that follows."""
+        self.kcp.put(*resource, **metadata)
+        return self.reconcile()
+
+    def delete(self, *resource: str, **metadata: str) -> Next:
+        self.kcp.delete(*resource, **metadata)
+        return self.reconcile()
+
     def forget(self) -> None:
         """As if finalizers had been taken by hand: nothing is listed any more, long enough."""
         for _ in range(2):
@@ -164,9 +173,11 @@ class World:
             for row in ROWS:
                 self.store.replace(URL, row.kind, ())
 
+    def status(self, kind: str = BINDING, name: str = "edge") -> dict[str, Any]:
+        return (self.kcp.find(kind, name) or {}).get("status") or {}
+
     def phase(self, kind: str = BINDING, name: str = "edge") -> str:
-        obj = self.kcp.find(kind, name)
-        return str(((obj or {}).get("status") or {}).get("phase"))
+        return str(self.status(kind, name).get("phase"))
 
 
 def ready(kind: str, *, holds: bool = True) -> dict[str, str]:
@@ -190,6 +201,24 @@ def broken(request: RunRequest) -> RunResult:
     return RunResult(state=RunState.FAILED, rc=4, mesh_result=None, last_task="Connect the clusters", seconds=1.0)
 
 
+def looks(
+    world: World, *, steps: int, linked: bool = True, phase: str = "Connected", seconds: int = 120, kept: tuple[str, ...] = ()
+) -> list[Any]:
+    """What the next look finds; where the names of the services are put that it is asked about."""
+    status = {**world.status(), "phase": phase}
+    asked: list[Any] = []
+
+    def look(question: MeshQuestion) -> DryRun:
+        names = [entry["name"] for entry in question.request.cilium_mesh["globalServices"]]
+        asked.append(names)
+        rows = [{"name": name, "phase": "Degraded", "conditions": [ready("Ready", holds=False)]} for name in names]
+        result = {"status": {"binding": status, "globalServices": rows}, "requeueSeconds": seconds}
+        return DryRun(steps=steps, linked=linked, kept=frozenset(kept), result=result)
+
+    world.dry_run = look
+    return asked
+
+
 @pytest.fixture
 def world() -> World:
     return World()
@@ -206,8 +235,7 @@ def test_a_mesh_is_carried_out_and_its_status_says_so(world: World) -> None:
 
 
 def test_finalizers_and_the_record_are_there_before_the_first_write_into_a_cluster(world: World) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
     finalizers, record = world.at_run[0]
     assert finalizers == [["networking.edge-portal.eu/clustermeshbinding-cleanup"], ["networking.edge-portal.eu/globalservice-cleanup"]]
     assert record is not None and set(record.clusters) == {"c1", "c2"}
@@ -216,31 +244,28 @@ def test_finalizers_and_the_record_are_there_before_the_first_write_into_a_clust
 def test_the_finalizer_of_a_provider_is_replaced_in_one_write_and_those_of_others_stay() -> None:
     world = World(replaced=("example.com/provider",))
     world.kcp.put(BINDING, "edge", REFS, finalizers=["example.com/provider", "example.com/theirs"])
-    world.kcp.put(SERVICE, "nginx", NGINX, finalizers=["example.com/provider", BY_KIND[SERVICE].finalizer])
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX, finalizers=["example.com/provider", BY_KIND[SERVICE].finalizer])
     finalizers, _record = world.at_run[0]
     assert finalizers == [["example.com/theirs", BY_KIND[BINDING].finalizer], [BY_KIND[SERVICE].finalizer]]
-    world.kcp.delete(SERVICE, "nginx")
-    world.reconcile()
+    world.delete(SERVICE, "nginx")
     assert world.kcp.find(SERVICE, "nginx") is None
 
 
 def test_what_is_deleted_keeps_the_finalizer_of_a_provider_if_nothing_was_ever_carried_out() -> None:
     world = World(replaced=("example.com/provider",))
-    world.kcp.put(BINDING, "edge", REFS, finalizers=["example.com/provider"], deletionTimestamp="2026-11-01T00:00:00Z")
-    world.reconcile()
+    world.put(BINDING, "edge", REFS, finalizers=["example.com/provider"], deletionTimestamp="2026-11-01T00:00:00Z")
     assert (world.kcp.find(BINDING, "edge") or {})["metadata"]["finalizers"] == ["example.com/provider"] and world.runs == []
 
 
-def test_a_binding_is_not_connected_by_links_that_it_does_not_own_yet(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_binding_is_not_connected_by_links_that_it_does_not_own_yet(world: World) -> None:
     """As before an adoption: the links are up, and the play that makes them the binding's is still to come."""
     world.reconcile()
-    connected_status = {**(world.kcp.find(BINDING, "edge") or {})["status"]}
+    connected_status = {**world.status()}
     binding = world.store.mesh(KEY).binding
     assert binding is not None
     ResourceWriter(world.kcp.at, world.note_event).status(binding, {"phase": "Error"})
     result = {"status": {"binding": connected_status}, "requeueSeconds": 120}
-    monkeypatch.setattr(world, "dry_run", lambda *_: DryRun(steps=1, linked=False, result=result))
+    world.dry_run = lambda *_: DryRun(steps=1, linked=False, result=result)
     world.reconcile()
     assert world.shown[-1][BINDING]["phase"] == "Connecting"
 
@@ -255,63 +280,42 @@ def test_a_mesh_waits_for_its_clusters_and_nothing_is_run(world: World) -> None:
     assert binding is not None and "finalizers" not in binding["metadata"], "nothing was made, so nothing has to be cleaned"
 
 
-def test_what_was_carried_out_is_looked_at_before_it_is_run_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_carried_out_is_looked_at_before_it_is_run_again(world: World) -> None:
     world.reconcile()
-    status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
-    monkeypatch.setattr(world, "dry_run", lambda *_: DryRun(steps=0, linked=True, result={"status": status, "requeueSeconds": 120}))
+    looks(world, steps=0)
     written = len(world.kcp.writes)
     found = world.reconcile()
     assert len(world.runs) == 1 and found.seconds == 120.0
     assert len(world.kcp.writes) == written, "a status that says the same is not written"
-    status["binding"] |= {"phase": "Degraded"}
+    looks(world, steps=0, phase="Degraded")
     world.reconcile()
     assert len(world.runs) == 1 and world.phase() == "Degraded"
-    monkeypatch.setattr(world, "dry_run", lambda *_: DryRun(steps=2, linked=False, result={"status": status, "requeueSeconds": 120}))
+    looks(world, steps=2, linked=False)
     world.reconcile()
     assert len(world.runs) == 2 and "cilium_mesh_binding_status" not in world.runs[-1].variables, "the links need something"
 
 
 @pytest.mark.parametrize(("asked", "got"), [(1, SOONEST), (30, 30.0), (86400, 300.0)])
-def test_no_item_makes_the_operator_check_its_mesh_all_the_time(
-    asked: int, got: float, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_item_makes_the_operator_check_its_mesh_all_the_time(asked: int, got: float, world: World) -> None:
     """A failover that has to be detected within a second asks for a check every second."""
     world.answer = lambda request: connected(request, requeueSeconds=asked)
     assert world.reconcile().seconds == got
-    status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
-    monkeypatch.setattr(world, "dry_run", lambda *_: DryRun(steps=0, linked=True, result={"status": status, "requeueSeconds": asked}))
+    looks(world, steps=0, seconds=asked)
     assert world.reconcile().seconds == got
 
 
-def test_a_mesh_that_was_never_carried_out_has_a_dry_run_before_its_first_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mesh_that_was_never_carried_out_has_a_dry_run_before_its_first_run(world: World) -> None:
     """What a process with limits cannot carry is not given to a run."""
-    monkeypatch.setattr(world, "dry_run", fail(Cause.MEMORY))
+    world.dry_run = fail(Cause.MEMORY)
     assert world.reconcile().failed and world.runs == [] and world.records.get(KEY) is None
-    monkeypatch.setattr(world, "dry_run", lambda _question: None)
+    world.dry_run = lambda _question: None
     world.reconcile()
     assert len(world.runs) == 1 and world.phase() == "Connected"
 
 
-def looks(world: World, monkeypatch: pytest.MonkeyPatch, *, steps: int, linked: bool = True, phase: str = "Connected") -> list[Any]:
-    """What the next look finds; where the names of the services are put that it is asked about."""
-    status = {**(world.kcp.find(BINDING, "edge") or {})["status"], "phase": phase}
-    asked: list[Any] = []
-
-    def look(question: MeshQuestion) -> DryRun:
-        names = [entry["name"] for entry in question.request.cilium_mesh["globalServices"]]
-        asked.append(names)
-        rows = [{"name": name, "phase": "Degraded", "conditions": [ready("Ready", holds=False)]} for name in names]
-        return DryRun(steps=steps, linked=linked, result={"status": {"binding": status, "globalServices": rows}, "requeueSeconds": 120})
-
-    monkeypatch.setattr(world, "dry_run", look)
-    return asked
-
-
-def test_a_change_of_items_leaves_links_alone_that_were_good_within_the_check_interval(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_of_items_leaves_links_alone_that_were_good_within_the_check_interval(world: World) -> None:
     world.reconcile()
-    asked, before = looks(world, monkeypatch, steps=0), world.kcp.find(BINDING, "edge")
+    asked, before = looks(world, steps=0), world.kcp.find(BINDING, "edge")
     world.kcp.put(SERVICE, "nginx", NGINX)
     again = world.reconcile()
     assert asked == [] and len(world.runs) == 2, "there is something to do for sure"
@@ -326,7 +330,7 @@ def test_a_change_of_items_leaves_links_alone_that_were_good_within_the_check_in
 @pytest.mark.parametrize("what", ["binding", "credentials", "time"])
 def test_links_that_may_need_something_are_looked_at_first(world: World, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     world.reconcile()
-    asked = looks(world, monkeypatch, steps=1, linked=False)
+    asked = looks(world, steps=1, linked=False)
     world.kcp.put(SERVICE, "nginx", NGINX)
     if what == "binding":
         world.kcp.put(BINDING, "edge", {**REFS, "meshConfig": {"serviceType": "NodePort"}})
@@ -340,21 +344,19 @@ def test_links_that_may_need_something_are_looked_at_first(world: World, monkeyp
 
 
 @pytest.mark.parametrize("phase", ["Connected", "Degraded"])
-def test_what_a_look_says_of_links_is_good_for_the_play_after_it(world: World, monkeypatch: pytest.MonkeyPatch, phase: str) -> None:
+def test_what_a_look_says_of_links_is_good_for_the_play_after_it(world: World, phase: str) -> None:
     world.reconcile()
-    looks(world, monkeypatch, steps=1, phase=phase)
+    looks(world, steps=1, phase=phase)
     world.reconcile()
     given = world.runs[-1].variables.get("cilium_mesh_binding_status", {})
     assert given.get("phase") == ("Connected" if phase == "Connected" else None), "a play waits for links, and may mend them"
 
 
 def test_a_change_that_needs_nothing_is_reported_without_a_play(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
-    looks(world, monkeypatch, steps=0)
+    world.put(SERVICE, "nginx", NGINX)
+    looks(world, steps=0)
     monkeypatch.setattr(world.reconciler, "_interval", 0.0)
-    world.kcp.put(SERVICE, "nginx", {**NGINX, "affinity": "Local"})
-    world.reconcile()
+    world.put(SERVICE, "nginx", {**NGINX, "affinity": "Local"})
     changed = world.kcp.find(SERVICE, "nginx") or {}
     assert len(world.runs) == 1 and world.phase(SERVICE, "nginx") == "Degraded"
     assert changed["status"]["observedGeneration"] == changed["metadata"]["generation"]
@@ -364,36 +366,30 @@ def test_a_run_without_a_result_is_reported_by_its_task_and_tried_again(world: W
     world.answer = broken
     found = world.reconcile()
     assert found.failed
-    status = (world.kcp.find(BINDING, "edge") or {})["status"]
+    status = world.status()
     ready_condition = next(c for c in status["conditions"] if c["type"] == "Ready")
     assert ready_condition["reason"] == "RunnerFailed" and "Connect the clusters" in ready_condition["message"]
     assert ("Warning", "RunnerFailed") in world.events
 
 
 def test_an_item_that_is_deleted_leaves_the_play_and_goes_when_it_is_cleaned(world: World) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
-    world.kcp.delete(SERVICE, "nginx")
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
+    world.delete(SERVICE, "nginx")
     assert world.runs[-1].variables["cilium_mesh"]["globalServices"] == []
     assert world.kcp.find(SERVICE, "nginx") is None and world.phase() == "Connected"
 
 
-def test_an_item_that_is_gone_asks_for_no_further_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
-    world.kcp.delete(SERVICE, "nginx")
-    world.reconcile()
-    status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
-    monkeypatch.setattr(world, "dry_run", lambda *_: DryRun(steps=0, linked=True, result={"status": status, "requeueSeconds": 120}))
+def test_an_item_that_is_gone_asks_for_no_further_run(world: World) -> None:
+    world.put(SERVICE, "nginx", NGINX)
+    world.delete(SERVICE, "nginx")
+    looks(world, steps=0)
     world.found["c2"] = Usable(name="c2", kubeconfig={"kind": "Config", "users": []})  # renewed credentials
     world.reconcile()
     assert len(world.runs) == 2
 
 
 def test_an_item_whose_traces_could_not_be_taken_away_stays(world: World) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
     world.kcp.delete(SERVICE, "nginx")
     finding = {"code": "CM-API-03", "severity": "remediable", "item": "globalServices/nginx", "summary": "forbidden"}
     world.answer = lambda request: connected(request, findings=[finding])
@@ -407,18 +403,15 @@ def test_an_item_whose_traces_could_not_be_taken_away_stays(world: World) -> Non
 KEPT = {"code": "CM-ITEM-05", "severity": "remediable", "item": "globalServices/nginx", "summary": "GlobalService web is refused"}
 
 
-def test_a_renamed_item_keeps_its_finalizer_until_its_successor_is_no_longer_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
+def test_a_renamed_item_keeps_its_finalizer_until_its_successor_is_no_longer_refused(world: World) -> None:
+    world.put(SERVICE, "nginx", NGINX)
     world.kcp.delete(SERVICE, "nginx")
     world.kcp.put(SERVICE, "web", NGINX)
     world.answer = lambda request: connected(request, findings=[KEPT])
     world.reconcile()
     assert [entry["name"] for entry in world.runs[-1].variables["cilium_mesh"]["globalServices"]] == ["web"], "the engine decides about it"
     assert world.kcp.find(SERVICE, "nginx") is not None and world.events.count(("Warning", "ObjectsKept")) == 1
-    status: dict[str, Any] = {"binding": {**(world.kcp.find(BINDING, "edge") or {})["status"]}, "globalServices": []}
-    still = DryRun(steps=0, linked=True, kept=frozenset({"globalServices/nginx"}), result={"status": status, "requeueSeconds": 60})
-    monkeypatch.setattr(world, "dry_run", lambda *_: still)
+    looks(world, steps=0, seconds=60, kept=("globalServices/nginx",))
     assert world.reconcile().seconds == 60.0
     assert len(world.runs) == 2, "a play would keep it again"
     world.kcp.put(SERVICE, "web", {**NGINX, "affinity": "Local"})
@@ -427,9 +420,8 @@ def test_a_renamed_item_keeps_its_finalizer_until_its_successor_is_no_longer_ref
     assert len(world.runs) == 3 and world.kcp.find(SERVICE, "nginx") is None
 
 
-def test_an_item_whose_objects_are_kept_may_be_abandoned(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
+def test_an_item_whose_objects_are_kept_may_be_abandoned(world: World) -> None:
+    world.put(SERVICE, "nginx", NGINX)
     world.kcp.put(SERVICE, "nginx", NGINX, annotations={ABANDON: "true"})
     world.kcp.delete(SERVICE, "nginx")
     world.answer = lambda request: connected(request, findings=[KEPT])
@@ -438,11 +430,9 @@ def test_an_item_whose_objects_are_kept_may_be_abandoned(world: World, monkeypat
 
 
 def test_a_deleted_binding_is_taken_apart_and_nothing_is_left_of_it(world: World) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
     world.kcp.delete(SERVICE, "nginx")
-    world.kcp.delete(BINDING, "edge")
-    world.reconcile()
+    world.delete(BINDING, "edge")
     assert world.runs[-1].variables["cilium_mesh_state"] == "absent"
     assert (world.kcp.find(BINDING, "edge"), world.kcp.find(SERVICE, "nginx"), world.records.get(KEY)) == (None, None, None)
     last = [(kind, what) for kind, _name, what in world.kcp.writes][-2:]
@@ -450,15 +440,12 @@ def test_a_deleted_binding_is_taken_apart_and_nothing_is_left_of_it(world: World
 
 
 def test_items_that_stay_after_their_binding_say_that_it_is_gone(world: World) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
-    world.kcp.delete(BINDING, "edge")
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
+    world.delete(BINDING, "edge")
     world.store.replace("https://kcp.example.com/services/apiexport/provider/networking", BINDING, [])
     world.reconcile()
     assert world.kcp.find(BINDING, "edge") is None and world.kcp.find(SERVICE, "nginx") is not None
-    world.kcp.delete(SERVICE, "nginx")
-    world.reconcile()
+    world.delete(SERVICE, "nginx")
     assert world.kcp.find(SERVICE, "nginx") is None, "nothing is left of it in any cluster, so nothing holds it"
 
 
@@ -467,8 +454,7 @@ def test_a_cluster_that_does_not_answer_holds_a_deletion_until(world: World, way
     world.reconcile()
     at = (datetime.now(UTC) - timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
     world.found["c2"] = NotUsable(name="c2", reason="ClusterNotReady", message="it does not answer")
-    world.kcp.delete(BINDING, "edge", at=at)
-    world.reconcile()
+    world.delete(BINDING, "edge", at=at)
     assert world.kcp.find(BINDING, "edge") is not None, "what is left in c2 is not forgotten yet"
     if way == "annotation":
         world.kcp.put(BINDING, "edge", REFS, annotations={ABANDON: "true"}, deletionTimestamp=at)
@@ -513,7 +499,7 @@ def test_objects_beyond_the_bounds_of_their_workspace_are_refused_and_the_rest_o
     assert world.reconcile().seconds == 300.0
     assert [service["name"] for service in world.runs[-1].variables["cilium_mesh"]["globalServices"]] == ["nginx"]
     assert (world.phase(SERVICE, "nginx"), world.phase(SERVICE, "second")) == ("Exported", "Error")
-    status = (world.kcp.find(SERVICE, "second") or {})["status"]
+    status = world.status(SERVICE, "second")
     assert status["conditions"][0]["reason"] == "QuotaExceeded" and "more than 4 objects" in status["conditions"][0]["message"]
 
 
@@ -529,11 +515,9 @@ def test_a_mesh_of_which_an_item_that_was_carried_out_is_refused_gets_no_run_tha
 def test_a_refused_binding_of_which_nothing_was_carried_out_can_be_deleted() -> None:
     world = World(WorkspaceBounds(bindings=1))
     world.kcp.put(BINDING, "edge", REFS, creationTimestamp="2026-11-01T00:00:05Z", finalizers=[BY_KIND[BINDING].finalizer])
-    world.kcp.put(BINDING, "older", REFS, creationTimestamp="2026-11-01T00:00:00Z")
-    world.reconcile()
+    world.put(BINDING, "older", REFS, creationTimestamp="2026-11-01T00:00:00Z")
     assert world.phase() == "Error" and world.runs == []
-    world.kcp.delete(BINDING, "edge")
-    world.reconcile()
+    world.delete(BINDING, "edge")
     assert world.kcp.find(BINDING, "edge") is None
 
 
@@ -541,10 +525,8 @@ def test_a_cluster_that_left_is_no_longer_recorded_once_it_is_clean(world: World
     for name in ("c3",):
         world.found[name] = Usable(name=name, kubeconfig={"kind": "Config"})
         world.kcp.put(CLUSTER, name, {})
-    world.kcp.put(BINDING, "edge", {"clusterRefs": [{"name": name} for name in ("c1", "c2", "c3")]})
-    world.reconcile()
-    world.kcp.put(BINDING, "edge", REFS)
-    world.reconcile()
+    world.put(BINDING, "edge", {"clusterRefs": [{"name": name} for name in ("c1", "c2", "c3")]})
+    world.put(BINDING, "edge", REFS)
     assert world.runs[-1].variables["cilium_mesh_former"] == ["c3"]
     record = world.records.get(KEY)
     assert record is not None and set(record.clusters) == {"c1", "c2"}
@@ -560,8 +542,7 @@ def test_nothing_is_decided_before_the_clusters_are_listed(world: World, monkeyp
 def test_a_list_that_comes_during_a_turn_makes_what_was_looked_at_before_no_more_complete(
     world: World, last: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
     world.runs.clear()
     lists = {row.kind: [stored.obj for stored in world.store.of_kind(row.kind)] for row in ROWS}
     fresh = Store(lambda *_: None, lambda: 0.0)  # of an operator that has just begun; the mesh is on record
@@ -589,8 +570,7 @@ def test_a_list_that_comes_during_a_turn_makes_what_was_looked_at_before_no_more
 @pytest.mark.parametrize("begun", ["a moment ago", "long ago"])
 def test_nothing_of_a_kind_that_is_not_served_is_touched(world: World, kind: str, begun: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that answers 404 for a kind says nothing about its items: an empty list would take all of them away."""
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
     world.runs.clear()
     if begun == "a moment ago":  # an operator that has just begun; the mesh is on record
         lists = {row.kind: [stored.obj for stored in world.store.of_kind(row.kind)] for row in ROWS}
@@ -604,8 +584,7 @@ def test_nothing_of_a_kind_that_is_not_served_is_touched(world: World, kind: str
     for _ in range(3):
         world.store.unserved(URL, kind)
         world.now += 2 * KEEP
-        world.kcp.put(BINDING, "edge", {**spec, "nodeAddresses": "InternalIP"})
-        world.reconcile()
+        world.put(BINDING, "edge", {**spec, "nodeAddresses": "InternalIP"})
     assert all(BY_KIND[kind].listed not in run.variables["cilium_mesh"] for run in world.runs)
     others = {row.listed for row in ITEMS} - {BY_KIND[kind].listed}
     assert world.runs and all(others <= run.variables["cilium_mesh"].keys() for run in world.runs)
@@ -657,7 +636,7 @@ def test_a_play_that_meets_another_run_is_tried_again_soon_and_is_no_error(world
     world.answer = refused
     assert world.reconcile() == Next(seconds=RETRY_SECONDS)
     assert (world.phase(), world.phase(SERVICE, "nginx")) == ("Pending", "Pending")
-    conditions = (world.kcp.find(BINDING, "edge") or {})["status"]["conditions"]
+    conditions = world.status()["conditions"]
     assert {(c["type"], c["reason"], c["message"]) for c in conditions if c["type"] == "Ready"} == {("Ready", ANOTHER_RUN, who)}
     assert ("Normal", ANOTHER_RUN) in world.events and not [kind for kind, _ in world.events if kind != "Normal"]
     world.answer = connected
@@ -682,23 +661,20 @@ def fail(cause: Cause) -> Callable[[MeshQuestion], DryRun | None]:
 
 
 @pytest.mark.parametrize("cause", list(Cause))
-def test_a_dry_run_that_is_ended_fails_for_its_mesh_which_says_so_and_is_not_played(
-    world: World, monkeypatch: pytest.MonkeyPatch, cause: Cause
-) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
-    before = (world.kcp.find(BINDING, "edge") or {})["status"]
-    monkeypatch.setattr(world, "dry_run", fail(cause))
+def test_a_dry_run_that_is_ended_fails_for_its_mesh_which_says_so_and_is_not_played(world: World, cause: Cause) -> None:
+    world.put(SERVICE, "nginx", NGINX)
+    before = world.status()
+    world.dry_run = fail(cause)
     assert world.reconcile() == Next(seconds=None, failed=True), "the queue comes back later and later"
     assert len(world.runs) == 1, "a play would read the same without limits"
     for kind, name in ((BINDING, "edge"), (SERVICE, "nginx")):
-        status = (world.kcp.find(kind, name) or {})["status"]
+        status = world.status(kind, name)
         [ready_condition] = [entry for entry in status["conditions"] if entry["type"] == "Ready"]
         assert (status["phase"], ready_condition["reason"]) == ("Degraded", "DryRunFailed")
         assert ready_condition["message"].startswith("The dry run ") and "tried again" in ready_condition["message"]
-    assert (world.kcp.find(BINDING, "edge") or {})["status"]["links"] == before["links"], "what was measured earlier stays"
+    assert world.status()["links"] == before["links"], "what was measured earlier stays"
     assert ("Warning", "DryRunFailed") in world.events
-    monkeypatch.setattr(world, "dry_run", lambda _request: None)
+    world.dry_run = lambda _request: None
     world.reconcile()
     assert world.phase() == "Connected"
 
@@ -709,8 +685,7 @@ def test_a_new_mesh_whose_kubeconfigs_cannot_be_opened_is_an_error_and_may_be_de
     monkeypatch.setattr(world, "open", lambda _clusters: fail(Cause.MEMORY)(None))  # type: ignore[arg-type]  # it fails before it looks at the question
     assert world.reconcile().failed and world.phase() == "Error" and world.runs == []
     world.kcp.put(BINDING, "edge", REFS)
-    world.kcp.delete(BINDING, "edge")
-    world.reconcile()
+    world.delete(BINDING, "edge")
     assert world.kcp.find(BINDING, "edge") is None, "nothing was ever written for it"
 
 
@@ -721,18 +696,16 @@ def test_a_mesh_whose_kubeconfigs_cannot_be_opened_any_more_is_deleted_as_one_wh
     monkeypatch.setattr(world, "open", lambda _clusters: fail(Cause.DEADLINE)(None))  # type: ignore[arg-type]  # it fails before it looks at the question
     world.found["c2"] = NotUsable(name="c2", reason="ClusterNotFound", message="it does not exist")
     at = (datetime.now(UTC) - timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    world.kcp.delete(BINDING, "edge", at=at)
-    world.reconcile()
+    world.delete(BINDING, "edge", at=at)
     assert world.kcp.find(BINDING, "edge") is not None, "c1 is there, and has objects of it"
-    world.kcp.put(BINDING, "edge", REFS, annotations={ABANDON: "true"}, deletionTimestamp=at)
-    world.reconcile()
+    world.put(BINDING, "edge", REFS, annotations={ABANDON: "true"}, deletionTimestamp=at)
     record = world.records.get(KEY)
     assert world.kcp.find(BINDING, "edge") is None and record is not None and record.tombstone and set(record.clusters) == {"c1", "c2"}
 
 
-def test_an_operator_that_ends_blames_no_mesh_for_the_processes_that_it_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_that_ends_blames_no_mesh_for_the_processes_that_it_ended(world: World) -> None:
     world.reconcile()
-    monkeypatch.setattr(world, "dry_run", fail(Cause.CRASHED))
+    world.dry_run = fail(Cause.CRASHED)
     world.stop.set()
     written = len(world.kcp.writes)
     assert world.reconcile().seconds == 0.0
@@ -756,11 +729,9 @@ def test_a_new_mesh_says_connecting_before_its_first_play_writes(world: World) -
 
 
 def test_an_item_is_on_its_way_before_the_play_writes_for_it(world: World) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
     assert world.shown[0][SERVICE]["phase"] == "Exporting"
-    world.kcp.put(SERVICE, "nginx", {**NGINX, "affinity": "Local"})
-    world.reconcile()
+    world.put(SERVICE, "nginx", {**NGINX, "affinity": "Local"})
     shown = world.shown[1][SERVICE]
     assert (shown["phase"], shown["observedGeneration"]) == ("Exporting", 2)
     assert world.shown[1][BINDING]["phase"] == "Connected" and condition_of(world.shown[1][BINDING], "Progressing") == ("", "")
@@ -769,28 +740,25 @@ def test_an_item_is_on_its_way_before_the_play_writes_for_it(world: World) -> No
 
 def test_a_connected_mesh_that_changes_stays_connected_and_says_that_a_run_is_at_work(world: World) -> None:
     world.reconcile()
-    world.kcp.put(BINDING, "edge", {**REFS, "meshConfig": {"serviceType": "NodePort"}})
-    world.reconcile()
+    world.put(BINDING, "edge", {**REFS, "meshConfig": {"serviceType": "NodePort"}})
     shown = world.shown[1][BINDING]
     assert (shown["phase"], shown["observedGeneration"]) == ("Connected", 1)
     assert condition_of(shown, "Progressing") == ("True", "Connecting") and condition_of(shown, "Ready") == ("True", "AsAsked")
-    status = (world.kcp.find(BINDING, "edge") or {})["status"]
+    status = world.status()
     assert condition_of(status, "Progressing") == ("", "") and status["observedGeneration"] == 2
 
 
 def test_nothing_is_called_good_while_it_is_removed_and_items_say_at_once_that_their_mesh_is_gone(world: World) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
     assert world.phase(SERVICE, "nginx") == "Exported"
-    world.kcp.delete(BINDING, "edge")
-    world.reconcile()
+    world.delete(BINDING, "edge")
     during = world.shown[-1]
     assert {kind: (status["phase"], condition_of(status, "Ready")[1]) for kind, status in during.items()} == {
         BINDING: ("Pending", "Deleting"),
         SERVICE: ("Pending", "MeshDeleting"),
     }
     assert world.kcp.find(BINDING, "edge") is None
-    status = (world.kcp.find(SERVICE, "nginx") or {})["status"]
+    status = world.status(SERVICE, "nginx")
     assert (status["phase"], condition_of(status, "Ready")) == ("Error", ("False", "MeshNotFound"))
     runs = len(world.runs)
     world.reconcile()  # the watch shows that the binding is missing
@@ -799,23 +767,18 @@ def test_nothing_is_called_good_while_it_is_removed_and_items_say_at_once_that_t
 
 def test_items_of_a_binding_with_a_finalizer_of_others_wait_until_it_is_gone(world: World) -> None:
     world.kcp.put(BINDING, "edge", REFS, finalizers=["example.com/theirs"])
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
-    world.kcp.delete(BINDING, "edge")
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
+    world.delete(BINDING, "edge")
     assert (world.kcp.find(BINDING, "edge") or {})["metadata"]["finalizers"] == ["example.com/theirs"]
     assert world.phase(SERVICE, "nginx") == "Pending"
     world.kcp.put(BINDING, "edge", REFS, finalizers=[], deletionTimestamp="2026-11-01T00:00:00Z")
-    world.kcp.delete(BINDING, "edge")
-    world.reconcile()
+    world.delete(BINDING, "edge")
     assert world.phase(SERVICE, "nginx") == "Error"
 
 
 def test_an_item_that_is_deleted_is_not_called_good_while_it_is_removed(world: World) -> None:
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
-    world.kcp.delete(SERVICE, "nginx")
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
+    world.delete(SERVICE, "nginx")
     shown = world.shown[-1][SERVICE]
     assert (shown["phase"], condition_of(shown, "Ready")[1]) == ("Pending", "Deleting") and "observedGeneration" in shown
 
@@ -824,10 +787,8 @@ def test_an_item_is_not_called_good_while_it_is_removed_from_a_cluster_that_leav
     world.found["c3"] = Usable(name="c3", kubeconfig={"kind": "Config"})
     world.kcp.put(CLUSTER, "c3", {})
     world.kcp.put(BINDING, "edge", {"clusterRefs": [{"name": name} for name in ("c1", "c2", "c3")]})
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
-    world.kcp.put(BINDING, "edge", REFS)
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
+    world.put(BINDING, "edge", REFS)
     assert world.shown[-1][SERVICE]["phase"] == "Exporting" and world.phase(SERVICE, "nginx") == "Exported"
 
 
@@ -841,17 +802,14 @@ def refused_by_a_finding(request: RunRequest) -> RunResult:
     return RunResult(state=RunState.FAILED, rc=2, mesh_result=result, last_task="Publish mesh_result", seconds=1.0)
 
 
-def test_a_mesh_that_was_refused_before_anything_was_written_is_played_once_and_deleted_without_a_play(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mesh_that_was_refused_before_anything_was_written_is_played_once_and_deleted_without_a_play(world: World) -> None:
     world.answer = refused_by_a_finding
     world.reconcile()
     assert world.phase() == "Error" and world.records.get(KEY) is None
-    asked = looks(world, monkeypatch, steps=0, phase="Error")
+    asked = looks(world, steps=0, phase="Error")
     world.reconcile()
     assert len(world.runs) == 1 and asked == [[]], "a dry run reads whether the finding is still there"
-    world.kcp.delete(BINDING, "edge")
-    world.reconcile()
+    world.delete(BINDING, "edge")
     assert len(world.runs) == 1 and world.kcp.find(BINDING, "edge") is None
 
 
@@ -862,14 +820,12 @@ def test_a_mesh_that_was_carried_out_is_never_taken_for_one_that_was_refused(wor
     if lost == "record":
         world.records.forget(KEY)
     world.answer = lambda request: connected(request, changed=False)
-    world.kcp.put(BINDING, "edge", {**REFS, "meshConfig": {"serviceType": "NodePort"}})
-    world.reconcile()
+    world.put(BINDING, "edge", {**REFS, "meshConfig": {"serviceType": "NodePort"}})
     record = world.records.get(KEY)
     assert record is not None and set(record.clusters) == {"c1", "c2"}
     world.answer = refused_by_a_finding
     world.records.forget(KEY) if lost == "record" else None
-    world.kcp.put(BINDING, "edge", REFS)
-    world.reconcile()
+    world.put(BINDING, "edge", REFS)
     assert world.records.get(KEY) is not None, "its deletion has to remove what is in the clusters"
 
 
@@ -889,7 +845,7 @@ def test_no_play_waits_for_links_and_the_mesh_is_looked_at_closely_until_they_ar
     found = world.reconcile()
     assert world.runs[0].variables["mesh_connect_wait"] is False
     assert world.runs[0].variables["cilium_mesh_accept_incomplete"] == ["all"], "its statuses tell of items that are not as asked"
-    looks(world, monkeypatch, steps=0, phase="Connecting")
+    looks(world, steps=0, phase="Connecting")
     pauses = []
     for _ in range(80):
         assert found.seconds is not None and found.urgency is Urgency.FOLLOW_UP
@@ -898,7 +854,7 @@ def test_no_play_waits_for_links_and_the_mesh_is_looked_at_closely_until_they_ar
         found = world.reconcile()
     assert pauses[:3] == [1.0, 1.0, 1.0] and max(pauses[:20]) == 15.0 and pauses[-1] == 60.0, "closely at first, and less and less"
     assert len(world.runs) == 1
-    looks(world, monkeypatch, steps=0, phase="Connected")
+    looks(world, steps=0, phase="Connected")
     assert world.reconcile() == Next(seconds=120.0)
 
 
@@ -967,7 +923,7 @@ def test_a_turn_is_outdated_by_a_deletion_unless_it_removes_the_mesh(world: Worl
     assert found == [False, True, False] and world.kcp.find(BINDING, "edge") is None
 
 
-def test_an_item_of_a_mesh_whose_links_come_up_goes_on_its_way_when_they_are_ready(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_item_of_a_mesh_whose_links_come_up_goes_on_its_way_when_they_are_ready(world: World) -> None:
     def connecting(request: RunRequest) -> RunResult:
         run = connected(request)
         assert run.mesh_result is not None
@@ -979,10 +935,10 @@ def test_an_item_of_a_mesh_whose_links_come_up_goes_on_its_way_when_they_are_rea
     world.answer = connecting
     world.reconcile()
     assert (world.phase(), world.phase(SERVICE, "nginx")) == ("Connecting", "Pending")
-    looks(world, monkeypatch, steps=1, phase="Connecting")
+    looks(world, steps=1, phase="Connecting")
     world.reconcile()
     assert (world.shown[-1][BINDING]["phase"], world.shown[-1][SERVICE]["phase"]) == ("Connecting", "Pending")
-    looks(world, monkeypatch, steps=1, phase="Connected")
+    looks(world, steps=1, phase="Connected")
     world.answer = connected
     world.reconcile()
     assert (world.shown[-1][BINDING]["phase"], world.shown[-1][SERVICE]["phase"]) == ("Connected", "Exporting")
@@ -999,8 +955,7 @@ def test_a_new_mesh_that_waits_for_its_clusters_is_tried_more_often_than_an_old_
 
 def test_a_mesh_that_is_gone_is_not_remembered(world: World) -> None:
     """Tenants make ever new meshes: what is remembered of one goes with it."""
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
     assert len(world.reconciler.memories) == 1
     world.kcp.delete(BINDING, "edge")
     world.kcp.delete(SERVICE, "nginx")
@@ -1013,7 +968,7 @@ def test_a_mesh_of_a_workspace_with_far_too_many_objects_says_so_and_has_no_run(
     """What is not even known looks as if it were gone: a run would remove what it led to."""
     world.store._ignored.add(URL, SERVICE, "ws1")
     assert world.reconcile() == Next(seconds=300.0) and world.runs == []
-    [why] = [row for row in (world.kcp.find(BINDING, "edge") or {})["status"]["conditions"] if row["type"] == "Ready"]
+    [why] = [row for row in world.status()["conditions"] if row["type"] == "Ready"]
     assert (world.phase(), why["reason"]) == ("Pending", "QuotaExceeded")
     world.store._ignored.drop(URL)
     world.reconcile()
@@ -1053,22 +1008,21 @@ def test_items_get_the_statuses_that_a_run_answers_in_parts(world: World) -> Non
     assert (world.phase(), world.phase(SERVICE, "nginx")) == ("Connected", "Exported")
 
 
-def test_an_item_that_a_run_left_as_it_was_does_not_stay_on_its_way(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_item_that_a_run_left_as_it_was_does_not_stay_on_its_way(world: World) -> None:
     """A run that may change it has shown so, and its answer says that it has its status already."""
-    world.kcp.put(SERVICE, "nginx", NGINX)
-    world.reconcile()
+    world.put(SERVICE, "nginx", NGINX)
     world.kcp.put(BINDING, "edge", {"clusterRefs": [{"name": "c1"}]})  # items are removed from clusters that leave
-    looks(world, monkeypatch, steps=1)
+    looks(world, steps=1)
     world.answer = connected_in_parts(unchanged=("nginx",))
     world.reconcile()
     assert world.shown[-1][SERVICE]["phase"] == "Exporting" and world.phase(SERVICE, "nginx") == "Exported"
 
 
-def test_a_look_writes_what_is_new_alone_and_comes_back_soon_for_the_rest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_writes_what_is_new_alone_and_comes_back_soon_for_the_rest(world: World) -> None:
     for name in ("a", "b", "c"):
         world.kcp.put(SERVICE, name, NGINX)
     world.reconcile()
-    binding = (world.kcp.find(BINDING, "edge") or {})["status"]
+    binding = world.status()
     answers: list[Callable[[ItemParts], dict[str, Any]]] = [
         lambda parts: fill(parts, ("a", {"phase": "Degraded"}), unchanged=("b",), later=1),
         lambda parts: fill(parts, ("c", {"phase": "Degraded"}), unchanged=("a", "b")),
@@ -1078,7 +1032,7 @@ def test_a_look_writes_what_is_new_alone_and_comes_back_soon_for_the_rest(world:
         said = answers.pop(0)(question.items)
         return DryRun(steps=0, linked=True, result={"status": {"binding": binding}, "requeueSeconds": 120, **said})
 
-    monkeypatch.setattr(world, "dry_run", look)
+    world.dry_run = look
     written = len(world.kcp.writes)
     assert world.reconcile().seconds == SOONEST
     assert world.kcp.writes[written:] == [(SERVICE, "a", "status")]
