@@ -22,6 +22,7 @@ import pytest
 from tests.integration.labs import AGENTS, NODES, OTHER_THREE_120, SHARED_CA
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.lab.api import STRATEGIC
+from tests.testing.known import known
 from tests.testing.made_certificates import make
 from tests.testing.playbooks import PlaybookRun
 from tests.testing.waiting import wait_for
@@ -97,9 +98,7 @@ def test_an_address_that_flaps_does_not_restart_the_agents_of_the_others_again(l
     """Before Cilium 1.20 the addresses stand in the template of DaemonSet cilium."""
 
     def generation() -> int:
-        found = lab.api("c1").get(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/cilium")
-        assert found is not None
-        return int(found["metadata"]["generation"])
+        return int(known(lab.api("c1").get(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/cilium"))["metadata"]["generation"])
 
     assert lab.play("connect").rc == 0
     first = at(lab, "c2", 120)
@@ -157,8 +156,7 @@ def resolver(folder: Path, names: Mapping[str, str]) -> Iterator[dict[str, str]]
 
 def second_door(lab: MeshLab, cluster: str) -> str:
     """Another Service of type LoadBalancer before the same pods: the address that a DNS name stands for."""
-    service = lab.api(cluster).get(SERVICE)
-    assert service is not None
+    service = known(lab.api(cluster).get(SERVICE))
     port = {"name": "apiserv", "port": 2379, "protocol": "TCP", "targetPort": service["spec"]["ports"][0]["targetPort"]}
     spec = {"type": "LoadBalancer", "selector": service["spec"]["selector"], "ports": [port]}
     lab.api(cluster).create(
@@ -285,9 +283,7 @@ def test_verify_proves_endpoints_refutes_impostors_and_only_advises_on_what_it_c
     hosts = {"c2": {"cilium_mesh_elb_id": ELB}}
 
     def annotation(cluster: str) -> str | None:
-        service = lab.api(cluster).get(SERVICE)
-        assert service is not None
-        value: str | None = (service["metadata"].get("annotations") or {}).get(ELB_ID)
+        value: str | None = (known(lab.api(cluster).get(SERVICE))["metadata"].get("annotations") or {}).get(ELB_ID)
         return value
 
     bad = lab.play("connect", hosts={"c2": {"cilium_mesh_elb_id": "the big one"}})

@@ -23,6 +23,7 @@ from mesh_operator.runs.confined.process import ConfinedProcesses
 from mesh_operator.runs.runner import Runner, RunRequest, RunState
 from mesh_operator.source.source_identity import SourceIdentity
 from tests.lab.tools import ToolUnavailable
+from tests.testing.known import known
 from tests.testing.one_server import OneServer
 from tests.testing.waiting import wait_for
 
@@ -110,8 +111,7 @@ def test_records_survive_a_restart_and_meet_conflicts_and_foreign_edits(api: Clu
     again.left_behind(KEY, ["three"], "2026-09-01T12:00:00+00:00")
     with pytest.raises(WriteConflict):
         records.forget(KEY)
-    found = records.get(KEY)
-    assert found is not None
+    found = known(records.get(KEY))
     assert (found.clusters, found.tombstone) == (("three",), True)
 
     path = f"{PLACE}/{name_of(KEY)}"
@@ -120,9 +120,7 @@ def test_records_survive_a_restart_and_meet_conflicts_and_foreign_edits(api: Clu
     fresh.load()
     with pytest.raises(ClusterError, match="is no record"):
         fresh.forget(KEY)
-    kept = api.get(path)
-    assert kept is not None
-    assert kept["data"] == {"record": "edited", "source": "here"}
+    assert known(api.get(path))["data"] == {"record": "edited", "source": "here"}
 
     api.delete(path)
     records.load()

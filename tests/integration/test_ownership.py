@@ -21,6 +21,7 @@ from tests.integration.labs import HELM, HELM_118, ONE_OF_HELM
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
 from tests.integration.peer_objects import SECRETS, contents, managers_of, object_path, objects, secret_path, watched
 from tests.lab.api import APPLY, MERGE
+from tests.testing.known import known
 from tests.testing.playbooks import PlaybookRun
 from tests.testing.waiting import wait_for
 
@@ -33,9 +34,7 @@ def encoded(text: str) -> str:
 
 
 def peer_address(lab: MeshLab, cluster: str) -> str:
-    service = lab.api(cluster).get(object_path("services", "clustermesh-apiserver"))
-    assert service is not None
-    return str(service["status"]["loadBalancer"]["ingress"][0]["ip"])
+    return str(known(lab.api(cluster).get(object_path("services", "clustermesh-apiserver")))["status"]["loadBalancer"]["ingress"][0]["ip"])
 
 
 def wait_ready(lab: MeshLab, peers: Mapping[str, tuple[str, ...]]) -> None:
@@ -50,8 +49,7 @@ def wait_ready(lab: MeshLab, peers: Mapping[str, tuple[str, ...]]) -> None:
 
 def is_rolled_out(lab: MeshLab, cluster: str) -> bool:
     """As ``kubectl rollout status`` decides it, and no pod of the old template is left."""
-    deployment = lab.api(cluster).get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/clustermesh-apiserver")
-    assert deployment is not None
+    deployment = known(lab.api(cluster).get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/clustermesh-apiserver"))
     replicas, status = deployment["spec"]["replicas"], deployment.get("status") or {}
     counts = {status.get(key, 0) for key in ("replicas", "updatedReplicas", "availableReplicas")}
     seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
@@ -268,6 +266,5 @@ def test_before_120_a_binding_that_adopts_brings_the_names_back_that_went_with_h
 
 
 def host_aliases(lab: MeshLab, cluster: str) -> list[dict[str, Any]]:
-    found = lab.api(cluster).get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/clustermesh-apiserver")
-    assert found is not None
+    found = known(lab.api(cluster).get(f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/clustermesh-apiserver"))
     return list(found["spec"]["template"]["spec"].get("hostAliases", []))

@@ -57,6 +57,7 @@ from tests.testing.facts_builders import (
     mesh_of,
     peer_secret,
 )
+from tests.testing.known import known
 from tests.testing.rows import in_one_test
 from tests.testing.texts import mentions, stop_inside
 from tests.unit.checks.catalogue_dead_peers import DEAD_PEERS
@@ -89,8 +90,7 @@ def both(**keys: str) -> CheckContext:
 
 def expired(facts: ClusterFacts, field: str, days: int) -> ClusterFacts:
     secret: TlsSecretFacts = getattr(facts, field)
-    assert secret.certificate is not None
-    ends = replace(secret.certificate, not_after=NOW + timedelta(days=days))
+    ends = replace(known(secret.certificate), not_after=NOW + timedelta(days=days))
     overrides: dict[str, Any] = {field: replace(secret, certificate=ends)}
     return replace(facts, **overrides)
 
@@ -163,16 +163,13 @@ def uses(peer: str, ip: str) -> ClusterFacts:
 
 def moved_before(cluster: ClusterFacts) -> ClusterFacts:
     """The cluster with the record that the addresses of c2 changed in it a minute ago."""
-    assert cluster.apiserver is not None
     record = write_moves({"c2": ((NOW - timedelta(minutes=1)).isoformat(),)})
     annotations = {moves_annotation(mesh_of("c1", "c2").binding): record}
-    return replace(cluster, apiserver=replace(cluster.apiserver, annotations=annotations))
+    return replace(cluster, apiserver=replace(known(cluster.apiserver), annotations=annotations))
 
 
 def fingerprint_of(host: str) -> str:
-    found = cluster_facts(host).server_cert.certificate
-    assert found is not None
-    return found.fingerprint
+    return known(cluster_facts(host).server_cert.certificate).fingerprint
 
 
 def probed(outcome: str, **values: Any) -> CheckContext:

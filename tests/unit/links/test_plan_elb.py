@@ -23,6 +23,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.bindi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, ServiceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.known import known
 from tests.testing.link_plans import plan_links
 from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
@@ -105,9 +106,7 @@ def test_withdrawal_applies_nothing_and_only_where_it_was_ours() -> None:
 
 
 def _service(clusters: SimulatedClusters, host: str) -> ServiceFacts:
-    found = clusters.facts()[host].service
-    assert found is not None
-    return found
+    return known(clusters.facts()[host].service)
 
 
 def _run(clusters: SimulatedClusters, mesh: Mesh) -> Plan:
@@ -150,17 +149,12 @@ def test_a_cluster_that_waits_for_its_load_balancer_does_not_keep_the_others_apa
     assert {(link.cluster, link.peer) for link in plan.links} == {("c1", "c2"), ("c2", "c1"), ("c3", "c1"), ("c3", "c2")}
     assert _service(clusters, "c3").annotations[ELB_ID] == ELB
 
-    clusters.change("c3", lambda c: replace(c, service=replace(_some(c.service), ingress_ips=("192.0.2.3",))))
+    clusters.change("c3", lambda c: replace(c, service=replace(known(c.service), ingress_ips=("192.0.2.3",))))
     assert {(link.cluster, link.peer) for link in _run(clusters, mesh).links} >= {("c1", "c3"), ("c2", "c3")}
 
-    clusters.change("c3", lambda c: replace(c, service=replace(_some(c.service), ingress_ips=())))
+    clusters.change("c3", lambda c: replace(c, service=replace(known(c.service), ingress_ips=())))
     away = plan_links(mesh, clusters.facts(), PlanOptions(), NOW)
     assert away.empty and away.problems == (), "an address that is away for a moment ends no link"
-
-
-def _some(service: ServiceFacts | None) -> ServiceFacts:
-    assert service is not None
-    return service
 
 
 def test_a_plan_relies_on_the_id_and_on_what_stands_there() -> None:

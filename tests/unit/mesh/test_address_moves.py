@@ -29,6 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.link_
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.objects import recorded_moves
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApplyHostAliases, Plan, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
+from tests.testing.known import known
 from tests.testing.link_plans import plan_links
 from tests.testing.properties import examples
 from tests.testing.rows import in_one_test
@@ -53,8 +54,7 @@ def connected(version: str = OLD, *, readers: int = 2, place: str = ADDRESSES[0]
 
 def at(cluster: ClusterFacts, *addresses: str, names: Sequence[str] = (), certified: Sequence[str] = CERTIFIED) -> ClusterFacts:
     """The cluster with a load balancer at some addresses or names, and with some names in its certificate."""
-    certificate = cluster.server_cert.certificate
-    assert certificate is not None
+    certificate = known(cluster.server_cert.certificate)
     return replace(
         cluster,
         service=replace(SERVICE, ingress_ips=addresses, ingress_hostnames=tuple(names)),
@@ -97,8 +97,7 @@ def restarts(plan: Plan) -> list[str]:
 def template(clusters: SimulatedClusters, host: str) -> set[tuple[str, str]]:
     """(name, address) of each alias in the pod template of the reader."""
     facts = clusters.facts()[host]
-    workload = facts.apiserver if facts.runs_kvstoremesh else facts.agent
-    assert workload is not None
+    workload = known(facts.apiserver if facts.runs_kvstoremesh else facts.agent)
     return {(name, alias.ip) for alias in workload.host_aliases for name in alias.hostnames if "c1" in name or "lb-" in name}
 
 
@@ -207,12 +206,10 @@ def test_the_record_goes_with_the_last_address() -> None:
     mesh, clusters = connected()
     clusters.change("c1", lambda cluster: at(cluster, ADDRESSES[1]))
     clusters.run(plan_of(mesh, clusters, NOW))
-    workload = clusters.facts()["c2"].apiserver
-    assert workload is not None and recorded_moves(mesh.binding, workload) == {"c1": (NOW,)}
+    assert recorded_moves(mesh.binding, known(clusters.facts()["c2"].apiserver)) == {"c1": (NOW,)}
     smaller = mesh_of("c2", "c3")
     clusters.run(plan_links(smaller, clusters.facts(), PlanOptions(), NOW))
-    workload = clusters.facts()["c2"].apiserver
-    assert workload is not None and recorded_moves(smaller.binding, workload) == {}
+    assert recorded_moves(smaller.binding, known(clusters.facts()["c2"].apiserver)) == {}
 
 
 @in_one_test
@@ -255,8 +252,7 @@ def dialling(host: str, peer: str, *ips: str) -> dict[str, ClusterFacts]:
     facts = cluster_facts(host, version=OLD)
     manager = mesh_of("c1", "c2").binding.manager
     aliases = tuple(HostAlias(ip=ip, hostnames=(f"{peer}.mesh.cilium.io",), managers=(manager,)) for ip in ips)
-    assert facts.apiserver is not None
-    return {host: replace(facts, apiserver=replace(facts.apiserver, host_aliases=aliases))}
+    return {host: replace(facts, apiserver=replace(known(facts.apiserver), host_aliases=aliases))}
 
 
 def test_one_members_entries_do_not_decide_where_the_others_dial() -> None:

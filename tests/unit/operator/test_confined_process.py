@@ -28,6 +28,7 @@ from mesh_operator.runs.confined.messages import send_job
 from mesh_operator.runs.confined.process import Cause, ConfinedProcesses, ConfinedProcessFailed
 from tests.collection_path import CHECKOUT
 from tests.testing.confined_probe import HANDLER
+from tests.testing.known import known
 from tests.testing.waiting import wait_for
 
 CANARY = "c4n4ry-of-the-operator"
@@ -119,8 +120,7 @@ def test_it_may_do_what_the_threat_model_lists_and_nothing_else(processes: Confi
         abstract.listen()
         found = ask(processes, "everything", os.getpid(), files, server.getsockname()[1])
     tried, has = documented()
-    measures = processes.measures
-    assert measures is not None
+    measures = known(processes.measures)
     environment = set(has.pop("its environment, of these at most").split())
     assert set(found.pop("its environment").split()) <= environment
     assert len(tried) > 20 and found.keys() == tried.keys() | has.keys(), "the table names all that is tried, and nothing else"
@@ -341,9 +341,7 @@ def test_processes_side_by_side_do_not_end_each_other(processes: ConfinedProcess
 def test_a_server_that_was_killed_takes_its_children_along_and_is_started_anew(processes: ConfinedProcesses) -> None:
     with pytest.raises(ConfinedProcessFailed) as failed, processes.open(LIMITS, 60.0) as process:
         pid = process.ask({"do": "rights"})["pid"]
-        server = processes._server
-        assert server is not None
-        server.kill()
+        known(processes._server).kill()
         process.ask({"do": "hang"})
     assert failed.value.cause is Cause.CRASHED
     wait_for(lambda: gone(pid), what="the child of a killed server is gone")
@@ -376,8 +374,7 @@ def test_an_operator_that_dies_leaves_no_process_and_no_folder(number: signal.Si
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", OPERATOR, HANDLER]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as operator:
-        assert operator.stdout is not None
-        for line in operator.stdout:
+        for line in known(operator.stdout):
             if line.startswith("{"):
                 continue  # the log
             pid, folder = line.split()

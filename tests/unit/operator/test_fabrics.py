@@ -16,6 +16,7 @@ from mesh_operator.meshes.fabrics import AGAIN, SOON, FabricRollUp
 from mesh_operator.meshes.status import row_of_binding
 from mesh_operator.source.store import Store
 from mesh_operator.source.stored import Stored
+from tests.testing.known import known
 
 URL = "https://shard-a/services/apiexport/x/n"
 A, B = "2k5m8k3p1q7z", "tq81lm0c55aa"
@@ -88,9 +89,7 @@ def test_a_deleted_fabric_is_forgotten() -> None:
     world = World()
     world.put(FABRIC, A, "europe", meshRefs=refs("edge"))
     world.run()
-    found = world.store.get(ObjectKey(FABRIC, A, "default", "europe"))
-    assert found is not None
-    world.store.missing(URL, FABRIC, found.obj)
+    world.store.missing(URL, FABRIC, known(world.store.get(ObjectKey(FABRIC, A, "default", "europe"))).obj)
     assert world.run(AGAIN + SOON) == [] and world.run(AGAIN + SOON) == []
 
 
@@ -138,8 +137,7 @@ def test_what_was_counted_goes_with_the_bindings_and_the_fabrics() -> None:
     world.put(FABRIC, A, "europe", meshRefs=refs("edge"))
     world.run()
     for kind, name in ((BINDING, "edge"), (FABRIC, "europe")):
-        found = world.store.get(ObjectKey(kind, A, "default", name))
-        assert found is not None
+        found = known(world.store.get(ObjectKey(kind, A, "default", name)))
         gone = found.obj["metadata"] | {"deletionTimestamp": "2026-11-01T00:00:00Z"}
         world.store.missing(URL, kind, {**found.obj, "metadata": gone})
     world.run()

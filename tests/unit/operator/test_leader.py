@@ -17,6 +17,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from mesh_operator.base.log import setup
 from mesh_operator.schedule.leader import Election
 from tests.lab.patience import scaled
+from tests.testing.known import known
 from tests.testing.waiting import wait_for
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/edge/leases/mesh-operator"
@@ -131,8 +132,7 @@ def test_the_first_one_leads_and_gives_the_lease_back_when_its_work_ends(leases:
     assert during["spec"]["holderIdentity"] == first.identity
     assert during["spec"]["leaseDurationSeconds"] == 15
     assert during["spec"]["acquireTime"] == during["spec"]["renewTime"]
-    assert leases.lease is not None
-    assert "holderIdentity" not in leases.lease["spec"]
+    assert "holderIdentity" not in known(leases.lease)["spec"]
 
 
 def test_the_next_one_leads_as_soon_as_the_lease_was_given_back(leases: Leases) -> None:
@@ -140,8 +140,7 @@ def test_the_next_one_leads_as_soon_as_the_lease_was_given_back(leases: Leases) 
     election(leases, "first", times=PATIENT).lead(lambda: None, lambda: None, Event())
     assert second.lead(lambda: None, lambda: None, clock)  # type: ignore[arg-type]  # a clock with the one method of an Event that is used
     assert clock.now == 0
-    assert leases.lease is not None
-    assert leases.lease["spec"]["leaseTransitions"] == 2
+    assert known(leases.lease)["spec"]["leaseTransitions"] == 2
 
 
 @pytest.mark.parametrize("renewed", ["1999-01-01T00:00:00.000000Z", "2199-01-01T00:00:00.000000Z"])
@@ -211,8 +210,7 @@ def test_a_leader_that_cannot_renew_stops_its_work_before_another_one_may_start(
     assert not election(leases).lead(work, stopped.set, Event())
     assert times["stopped"] - times["broken"] < scaled(1)
     if how == "thief":
-        assert leases.lease is not None
-        assert leases.lease["spec"]["holderIdentity"] == "thief"
+        assert known(leases.lease)["spec"]["holderIdentity"] == "thief"
 
 
 def test_a_leader_that_sees_another_one_stops_at_once(leases: Leases) -> None:
@@ -255,8 +253,7 @@ def test_of_many_that_start_at_once_under_one_name_one_leads(leases: Leases) -> 
     for thread in threads:
         thread.join(scaled(10))
     assert most == [1]
-    assert leases.lease is not None
-    assert leases.lease["spec"]["leaseTransitions"] >= 5
+    assert known(leases.lease)["spec"]["leaseTransitions"] >= 5
 
 
 def test_whoever_was_slower_by_one_request_does_not_lead(leases: Leases) -> None:
@@ -290,8 +287,7 @@ def test_work_that_fails_gives_the_lease_back_too(leases: Leases) -> None:
 
     with pytest.raises(ValueError, match="no"):
         election(leases, times=PATIENT).lead(work, lambda: None, Event())
-    assert leases.lease is not None
-    assert "holderIdentity" not in leases.lease["spec"]
+    assert "holderIdentity" not in known(leases.lease)["spec"]
 
 
 def test_why_the_lease_cannot_be_had_is_reported_once(leases: Leases, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from mesh_operator.base.keys import MeshKey
 from mesh_operator.schedule.queue import RESYNC_SHARE, FairQueue, Urgency
 from mesh_operator.schedule.turns import SLOW, TOO_LONG, Durations, Lane
 from tests.lab.patience import scaled
+from tests.testing.known import known
 from tests.testing.properties import examples
 from tests.testing.waiting import equals, wait_for
 
@@ -124,8 +125,7 @@ def test_meshes_are_checked_even_if_a_tenant_changes_others_without_end(queue: F
     for turn in range(RESYNC_SHARE):
         queue.add(key("noisy", str(turn)), CHANGE)
         queue.add(key("noisy", f"{turn} again"), CHANGE)
-        found = queue.get(timeout=0)
-        assert found is not None
+        found = known(queue.get(timeout=0))
         queue.done(found)
         if found == key("quiet"):
             return
@@ -399,8 +399,7 @@ def test_a_workspace_gets_as_much_time_as_the_others_and_not_as_many_turns(queue
         queue.add(key("long", str(number)))
         queue.add(key("short", str(number)))
     while clock.now < 1400:
-        found = queue.get(timeout=0)
-        assert found is not None
+        found = known(queue.get(timeout=0))
         seconds = 8.0 if found.workspace == "long" else 2.0
         clock.now += seconds
         used[found.workspace] += int(seconds)
@@ -412,16 +411,14 @@ def test_who_was_quiet_for_hours_goes_first_for_less_than_a_minute(queue: FairQu
     for number in range(900):
         queue.add(key("always", str(number)))
     for _ in range(200):
-        found = queue.get(timeout=0)
-        assert found is not None
+        found = known(queue.get(timeout=0))
         clock.now += 1
         queue.done(found)
     for number in range(500):
         queue.add(key("quiet", str(number)))
     turns = []
     for _ in range(300):
-        found = queue.get(timeout=0)
-        assert found is not None
+        found = known(queue.get(timeout=0))
         clock.now += 1
         queue.done(found)
         turns.append(found.workspace)

@@ -40,6 +40,7 @@ from mesh_operator.source.store import KEEP, Store
 from mesh_operator.source.stored import MeshObjects, Stored
 from mesh_operator.statuses.item_statuses import SAID
 from tests.testing.fake_kcp import URL, FakeKcp
+from tests.testing.known import known
 
 KEY = MeshKey("ws1", "default", "edge")
 REFS = {"clusterRefs": [{"name": "c1"}, {"name": "c2"}]}
@@ -261,9 +262,7 @@ def test_a_binding_is_not_connected_by_links_that_it_does_not_own_yet(world: Wor
     """As before an adoption: the links are up, and the play that makes them the binding's is still to come."""
     world.reconcile()
     connected_status = {**world.status()}
-    binding = world.store.mesh(KEY).binding
-    assert binding is not None
-    ResourceWriter(world.kcp.at, world.note_event).status(binding, {"phase": "Error"})
+    ResourceWriter(world.kcp.at, world.note_event).status(known(world.store.mesh(KEY).binding), {"phase": "Error"})
     result = {"status": {"binding": connected_status}, "requeueSeconds": 120}
     world.dry_run = lambda *_: DryRun(steps=1, linked=False, result=result)
     world.reconcile()
@@ -276,8 +275,7 @@ def test_a_mesh_waits_for_its_clusters_and_nothing_is_run(world: World) -> None:
     found = world.reconcile()
     assert world.runs == [] and found.seconds is not None and not found.failed
     assert (world.phase(), world.phase(SERVICE, "nginx")) == ("Pending", "Pending")
-    binding = world.kcp.find(BINDING, "edge")
-    assert binding is not None and "finalizers" not in binding["metadata"], "nothing was made, so nothing has to be cleaned"
+    assert "finalizers" not in known(world.kcp.find(BINDING, "edge"))["metadata"], "nothing was made, so nothing has to be cleaned"
 
 
 def test_what_was_carried_out_is_looked_at_before_it_is_run_again(world: World) -> None:
@@ -528,8 +526,7 @@ def test_a_cluster_that_left_is_no_longer_recorded_once_it_is_clean(world: World
     world.put(BINDING, "edge", {"clusterRefs": [{"name": name} for name in ("c1", "c2", "c3")]})
     world.put(BINDING, "edge", REFS)
     assert world.runs[-1].variables["cilium_mesh_former"] == ["c3"]
-    record = world.records.get(KEY)
-    assert record is not None and set(record.clusters) == {"c1", "c2"}
+    assert set(known(world.records.get(KEY)).clusters) == {"c1", "c2"}
 
 
 def test_nothing_is_decided_before_the_clusters_are_listed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -821,8 +818,7 @@ def test_a_mesh_that_was_carried_out_is_never_taken_for_one_that_was_refused(wor
         world.records.forget(KEY)
     world.answer = lambda request: connected(request, changed=False)
     world.put(BINDING, "edge", {**REFS, "meshConfig": {"serviceType": "NodePort"}})
-    record = world.records.get(KEY)
-    assert record is not None and set(record.clusters) == {"c1", "c2"}
+    assert set(known(world.records.get(KEY)).clusters) == {"c1", "c2"}
     world.answer = refused_by_a_finding
     world.records.forget(KEY) if lost == "record" else None
     world.put(BINDING, "edge", REFS)
@@ -837,8 +833,7 @@ def test_no_play_waits_for_links_and_the_mesh_is_looked_at_closely_until_they_ar
 
     def connecting(request: RunRequest) -> RunResult:
         run = connected(request)
-        assert run.mesh_result is not None
-        run.mesh_result["status"]["binding"]["phase"] = "Connecting"
+        known(run.mesh_result)["status"]["binding"]["phase"] = "Connecting"
         return run
 
     world.answer = connecting

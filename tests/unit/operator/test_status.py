@@ -32,6 +32,7 @@ from mesh_operator.source.stored import Stored
 from tests.testing.crd_schema import misfits, schemas
 from tests.testing.crd_statuses import Made, statuses
 from tests.testing.facts_builders import NOW
+from tests.testing.known import known
 from tests.testing.rows import in_one_test
 
 LATER = NOW + timedelta(seconds=60)
@@ -66,8 +67,7 @@ def blocking(code: str = "CM-CIDR-01", **more: Any) -> dict[str, Any]:
 
 
 def conditions(status: Mapping[str, Any] | None) -> dict[str, tuple[str, str]]:
-    assert status is not None
-    return {entry["type"]: (entry["status"], entry["reason"]) for entry in status["conditions"]}
+    return {entry["type"]: (entry["status"], entry["reason"]) for entry in known(status)["conditions"]}
 
 
 def message(status: Mapping[str, Any], kind: str = "Ready") -> str:
@@ -89,8 +89,7 @@ def fits(kind: str, status: Mapping[str, Any]) -> None:
 @in_one_test
 @pytest.mark.parametrize("made", MADE, ids=lambda made: f"{made.kind} {made.about}")
 def test_whatever_the_engine_says_becomes_a_status_that_the_crd_has(made: Made) -> None:
-    found = status_of_result(stored(made.kind), result_of(made.kind, made.status), NOW)
-    assert found is not None
+    found = known(status_of_result(stored(made.kind), result_of(made.kind, made.status), NOW))
     fits(made.kind, found)
     assert (found["phase"], found["observedGeneration"]) == (made.status["phase"], made.status.get("observedGeneration", 3))
     found, engine = without_advice(found), without_advice(made.status)
@@ -153,8 +152,7 @@ def test_findings_of_each_severity_reach_the_object_that_they_are_about(where: s
     )
 )
 def test_findings_in_a_status_are_bounded_and_of_its_schema_whatever_they_say(rows: list[dict[str, Any]]) -> None:
-    found = status_of_result(stored(BINDING), {"status": {"binding": CONNECTED}, "findings": rows}, NOW)
-    assert found is not None
+    found = known(status_of_result(stored(BINDING), {"status": {"binding": CONNECTED}, "findings": rows}, NOW))
     fits(BINDING, found)
     assert len(json.dumps(found.get("findings", []))) < 20 * 16384
 
@@ -186,8 +184,7 @@ def test_a_status_is_about_the_spec_that_was_carried_out_and_not_the_newest() ->
 
 def test_a_finding_that_stops_the_mesh_is_reported_and_is_an_error_of_a_new_one() -> None:
     result = result_of(BINDING, None, findings=[blocking(), blocking("CM-ID-05", severity="advisory"), blocking("CM-ID-06", accepted=True)])
-    found = status_of_result(stored(BINDING), result, NOW)
-    assert found is not None
+    found = known(status_of_result(stored(BINDING), result, NOW))
     fits(BINDING, found)
     assert (found["phase"], conditions(found)["Ready"]) == ("Error", ("False", "PrerequisiteNotMet"))
     assert message(found) == "CM-CIDR-01 ffm: pod networks overlap"
@@ -195,8 +192,7 @@ def test_a_finding_that_stops_the_mesh_is_reported_and_is_an_error_of_a_new_one(
 
 def test_a_mesh_that_was_connected_is_degraded_and_keeps_what_is_known_of_it() -> None:
     before = next(made.status for made in MADE if made.about == "connected")
-    found = status_of_result(stored(BINDING, before), result_of(BINDING, None, findings=[blocking()]), LATER)
-    assert found is not None
+    found = known(status_of_result(stored(BINDING, before), result_of(BINDING, None, findings=[blocking()]), LATER))
     fits(BINDING, found | {"links": []})
     assert (found["phase"], found["links"], found["lastSyncTime"]) == ("Degraded", before["links"], before["lastSyncTime"])
     assert conditions(found)["Degraded"] == ("True", "PrerequisiteNotMet")
@@ -204,8 +200,7 @@ def test_a_mesh_that_was_connected_is_degraded_and_keeps_what_is_known_of_it() -
 
 
 def test_an_item_waits_while_its_mesh_is_not_carried_out() -> None:
-    found = status_of_result(stored(SERVICE), result_of(SERVICE, None, findings=[blocking()]), NOW)
-    assert found is not None
+    found = known(status_of_result(stored(SERVICE), result_of(SERVICE, None, findings=[blocking()]), NOW))
     assert (found["phase"], conditions(found)["Ready"][1]) == ("Pending", "MeshNotConnected")
     assert message(found) == "Nothing is written for the mesh: CM-CIDR-01 ffm: pod networks overlap"
 
@@ -322,8 +317,7 @@ def every_status(before: Stored, made: Made) -> list[Mapping[str, Any] | None]:
 def test_the_same_said_twice_is_written_once(made: Made, history: list[int]) -> None:
     resource = stored(made.kind)
     for place in history:
-        said = every_status(resource, made)[place]
-        assert said is not None
+        said = known(every_status(resource, made)[place])
         kept = patched(resource.obj.get("status") or {}, patch_of(resource.obj.get("status") or {}, said))
         assert kept == said
         resource = stored(made.kind, kept)
@@ -405,8 +399,7 @@ TEXTS = [
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("made", [made for made in MADE if made.about == "connected" or made.about.startswith("run: ")])
 def test_what_clusters_say_reaches_a_status_short_printable_and_without_secrets(made: Made, text: str) -> None:
-    found = status_of_result(stored(made.kind), result_of(made.kind, hostile(made.status, text)), NOW)
-    assert found is not None
+    found = known(status_of_result(stored(made.kind), result_of(made.kind, hostile(made.status, text)), NOW))
     for entry in found["conditions"]:
         assert REASON.fullmatch(entry["reason"]) and len(entry["message"]) <= 1024
     shown = repr(found)
@@ -419,9 +412,7 @@ def test_what_is_reported_of_a_failure_is_short_and_printable(text: str) -> None
     run = RunResult(state=RunState.FAILED, rc=2, mesh_result=None, last_task=text, seconds=1.0)
     fits(SERVICE, status_of_failed_run(stored(SERVICE), run, NOW))
     fits(BINDING, status_of_waiting(stored(BINDING), Wait(phase="Error", reason=text, message=text), NOW))
-    found = status_of_result(stored(BINDING), result_of(BINDING, None, findings=[blocking(text, summary=text)] * 500), NOW)
-    assert found is not None
-    fits(BINDING, found)
+    fits(BINDING, known(status_of_result(stored(BINDING), result_of(BINDING, None, findings=[blocking(text, summary=text)] * 500), NOW)))
 
 
 @pytest.mark.parametrize("status", [None, "x", [], {"binding": "x"}, {"globalServices": ["x", {"name": ["nginx"]}, None]}])
