@@ -149,6 +149,7 @@ def member_facts(found: Mapping[str, Any]) -> MemberFacts:
 
 def binding_facts(found: Mapping[str, Any]) -> BindingFacts:
     """Return the facts of a ResourceBinding."""
+    kind = text(found, "spec", "resource", "kind")
     scheduled = condition(found, "Scheduled")
     return BindingFacts(
         scheduled={"True": True, "False": False}.get(text(scheduled, "status")),
@@ -158,7 +159,7 @@ def binding_facts(found: Mapping[str, Any]) -> BindingFacts:
         suspended=frozenset(texts(found, "spec", "suspension", "dispatchingOnClusters", "clusterNames")),
         placement=_applied_placement(annotations_of(found).get(APPLIED_PLACEMENT, "")),
         total=number(found, "spec", "replicas"),
-        placed={text(entry, "clusterName"): _placed(entry) for entry in items(found, "status", "aggregatedStatus")},
+        placed={text(entry, "clusterName"): _placed(entry, kind) for entry in items(found, "status", "aggregatedStatus")},
         deleting=bool(text(found, "metadata", "deletionTimestamp")),
     )
 
@@ -170,22 +171,23 @@ def _applied_placement(annotation: str) -> Mapping[str, Any]:
         return {}
 
 
-def _is_unobserved(status: Mapping[str, Any]) -> bool:
-    """Return whether the member's own controller has not seen the present object yet.
+def _is_unobserved(status: Mapping[str, Any], kind: str) -> bool:
+    """Return whether the member's own controller is known not to have seen the present object yet.
 
     Karmada calls such an object Unhealthy, whatever runs (v1.18, pkg/resourceinterpreter/default/native/healthy.go: generation and
-    observedGeneration differ). It is so for a moment after every change, and says nothing of the pods.
+    observedGeneration differ). It is so for a moment after every change, and says nothing of the pods. Of a StatefulSet it never passes on
+    observedGeneration (reflectstatus.go), so that such a moment cannot be told from an illness.
     """
-    return number(status, "observedGeneration") < number(status, "generation")
+    return kind != "StatefulSet" and number(status, "observedGeneration") < number(status, "generation")
 
 
-def _placed(entry: Mapping[str, Any]) -> PlacedFacts:
+def _placed(entry: Mapping[str, Any], kind: str) -> PlacedFacts:
     status = mapping(entry, "status")
     generation, health = status.get("resourceTemplateGeneration"), text(entry, "health")
     daemons = "desiredNumberScheduled" in status
     return PlacedFacts(
         applied=entry.get("applied") is True,
-        health=health if health in HEALTHS and not (health == "Unhealthy" and _is_unobserved(status)) else "Unknown",
+        health=health if health in HEALTHS and not (health == "Unhealthy" and _is_unobserved(status, kind)) else "Unknown",
         message=text(entry, "appliedMessage"),
         generation=generation if isinstance(generation, int) and not isinstance(generation, bool) else None,
         replicas=number(status, "desiredNumberScheduled" if daemons else "replicas"),

@@ -14,18 +14,24 @@ from tests.testing.rows import in_one_test
 
 @in_one_test
 @pytest.mark.parametrize(
-    ("health", "generations", "expected"),
+    ("kind", "health", "generations", "expected"),
     [
-        ("Unhealthy", {"generation": 8, "observedGeneration": 7}, "Unknown"),
-        ("Unhealthy", {"generation": 8}, "Unknown"),
-        ("Unhealthy", {"generation": 8, "observedGeneration": 8}, "Unhealthy"),
-        ("Unhealthy", {}, "Unhealthy"),
-        ("Unhealthy", {"generation": "8", "observedGeneration": True}, "Unhealthy"),
-        ("Healthy", {"generation": 8, "observedGeneration": 7}, "Healthy"),
-        ("Odd", {"generation": 8, "observedGeneration": 8}, "Unknown"),
+        ("Deployment", "Unhealthy", {"generation": 8, "observedGeneration": 7}, "Unknown"),
+        ("DaemonSet", "Unhealthy", {"generation": 8, "observedGeneration": 7}, "Unknown"),
+        ("Deployment", "Unhealthy", {"generation": 1}, "Unknown"),
+        ("StatefulSet", "Unhealthy", {"generation": 8}, "Unhealthy"),  # Karmada passes on no observedGeneration of it
+        ("Deployment", "Unhealthy", {"generation": 8, "observedGeneration": 8}, "Unhealthy"),
+        ("Deployment", "Unhealthy", {}, "Unhealthy"),
+        ("Deployment", "Unhealthy", {"generation": "8", "observedGeneration": True}, "Unhealthy"),
+        ("Deployment", "Healthy", {"generation": 8, "observedGeneration": 7}, "Healthy"),
+        ("Deployment", "Odd", {"generation": 8, "observedGeneration": 8}, "Unknown"),
     ],
 )
-def test_a_change_that_the_member_has_not_seen_makes_nothing_unhealthy(health: str, generations: dict[str, Any], expected: str) -> None:
+def test_a_change_that_the_member_has_not_seen_makes_nothing_unhealthy(
+    kind: str, health: str, generations: dict[str, Any], expected: str
+) -> None:
     row = {"clusterName": "c1", "applied": True, "health": health, "status": {"replicas": 8, "readyReplicas": 8, **generations}}
-    found = binding_facts({"spec": {"clusters": [{"name": "c1", "replicas": 2}]}, "status": {"aggregatedStatus": [row]}})
+    found = binding_facts(
+        {"spec": {"resource": {"kind": kind}, "clusters": [{"name": "c1", "replicas": 2}]}, "status": {"aggregatedStatus": [row]}}
+    )
     assert (found.placed["c1"].health, found.placed["c1"].ready) == (expected, 8)
