@@ -57,7 +57,9 @@ class ActionModule(MeshAction):
 
     def _measure(self, call: Call, mesh: Mesh, whole: Observation) -> BindingRow:
         """Measure one binding as mesh_status does, from the common observation."""
-        status = measure(call.ports, mesh, _part_of(whole, mesh), call.params["proof"])
+        part = _part_of(whole, mesh)
+        status = measure(call.ports, mesh, part, call.params["proof"])
+        whole.unread_links.update(part.unread_links)
         return BindingRow(name=mesh.binding.name, clusters=mesh.clusters, status=status)
 
 

@@ -53,7 +53,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         if params["tasks"]:
             links = _other_result(given, params["tasks"], ended=params["ended"])
         further = [run for name in params["more"] if (run := first_result(given, [name]))]
-        result = mesh_result(links, items, *further, whole=params["whole"], more=params["more_findings"])
+        result = mesh_result(links, items, *further, whole=params["whole"])
         if params["fabric"]:
             result["status"] |= {"fabric": result["status"]["binding"], "binding": None}
         result |= {key: links.get(key) for key in params["keys"]}

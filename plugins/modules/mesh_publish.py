@@ -34,12 +34,6 @@ options:
       - The status of O(links) is that of a fabric, and not of one binding.
     type: bool
     default: false
-  more_findings:
-    description:
-      - Findings of the playbook itself, of the form that the modules return.
-    type: list
-    elements: dict
-    default: []
   result_file:
     description:
       - Path of a file on the controller for C(mesh_result) as JSON, with how the run ended. It is replaced in one step, and only its owner

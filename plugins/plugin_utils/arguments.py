@@ -187,7 +187,6 @@ _ACTIONS: Final[Mapping[str, tuple[str, Spec]]] = {
             "metrics_mesh": {"type": "str", "default": ""},
             "metrics_run": {"type": "str", "default": ""},
             "metrics_state": {"type": "str", "choices": ["measured", "present", "absent"], "default": "measured"},
-            "more_findings": {"type": "list", "elements": "dict", "default": []},
             "playbook": {"type": "str", "default": ""},
             "result_file": {"type": "path"},
             "tasks": {"type": "list", "elements": "str", "default": []},

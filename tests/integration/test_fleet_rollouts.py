@@ -152,6 +152,14 @@ def fleet(module_lab: MeshLab, api_servers: ApiServers, tmp_path_factory: pytest
     return fleet
 
 
+@pytest.fixture(autouse=True)
+def configured(fleet: FleetLab) -> None:
+    """A test that failed while pods could not start leaves that to no other."""
+    for name in fleet.lab.names:
+        if fleet.lab.api(name).get(f"{CONFIG_MAPS}/{LOCAL}") is None:
+            fleet.lab.api(name).create(local())
+
+
 @pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
 def test_a_workload_of_each_kind_goes_out_in_waves_and_its_status_is_true(fleet: FleetLab, kind: str) -> None:
     desk, each = Desk(fleet, kind.lower(), kind), {"StatefulSet": 2, "DaemonSet": 1}[kind]

@@ -9,15 +9,18 @@ pods that start or not, findings and plans, and it does not show what agents of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
 from tests.integration.labs import TWO_118
 from tests.integration.mesh_lab import NAMESPACE, MeshLab
+from tests.testing.waiting import wait_for
 
 CONFIG: Final = f"/api/v1/namespaces/{NAMESPACE}/configmaps/cilium-config"
 DEPLOYMENT: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/clustermesh-apiserver"
+AGENTS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets/cilium"
 
 
 def written(steps: list[Mapping[str, Any]]) -> set[tuple[str, str, str]]:
@@ -30,6 +33,15 @@ def rolled_out(lab: MeshLab, cluster: str) -> bool:
     return bool(
         status.get("observedGeneration") == found["metadata"]["generation"]
         and status.get("updatedReplicas") == status.get("readyReplicas") == status.get("replicas") == 1
+    )
+
+
+def agents_rolled_out(lab: MeshLab, cluster: str) -> bool:
+    found = lab.api(cluster).get(AGENTS) or {}
+    status = found.get("status") or {}
+    return bool(
+        status.get("observedGeneration") == found["metadata"]["generation"]
+        and status.get("updatedNumberScheduled") == status.get("numberReady") == status.get("desiredNumberScheduled") == 1
     )
 
 
@@ -51,6 +63,7 @@ def test_what_is_predicted_of_a_hop_is_what_the_next_chart_and_connect_do(lab: M
     (first, second) = upgrade["hops"]
     lab.lab.helm_upgrade("c1", version="1.19")
     assert (lab.api("c1").get(CONFIG) or {})["data"]["policy-default-local-cluster"] == "true"
+    wait_for(partial(agents_rolled_out, lab, "c1"), what="the agent of c1 runs with the next chart")
     verify = lab.play("verify")
     found = {entry["code"] for entry in verify.result["findings"] if entry["cluster"] == "c1" and entry["severity"] != "advisory"}
     # CM-INST-07 is about the old pod, which serves on as the effect says, and not about the facts after the hop.

@@ -42,6 +42,7 @@ from .options import ConnectOptions, Options
 from .outcome import Interrupted, Outcome, Recorder, after_disconnect, finding_of, refusal_sentence
 from .participants import (
     leaving_clusters,
+    left_out,
     left_out_sentences,
     observe_former,
     participating_members,
@@ -84,7 +85,7 @@ def _connect(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, 
     """Observe, plan and write once; return None if the clusters have to be observed again."""
     goes_on = False
     with observing(run, options) as (recorder, observation):
-        decision = decide(run, options, leaving, observation)
+        decision = _decide_links(run, options, leaving, observation)
         if decision.plan is not None:
             write = not decision.plan.empty and (approved is None or approved.is_the_same_as(decision.plan.hash))
             if not observation_stands(run, observation, write=write, leaving=leaving or ()):
@@ -164,10 +165,29 @@ def plan_only(run: Run, options: ConnectOptions, disconnect_option: str) -> Outc
     """Decide and announce a plan as ``connect`` does, and write nothing. Raises as ``connect``."""
     leaving = leaving_clusters(run.who, run.mesh, options, disconnect_option)
     with observing(run, options) as (recorder, observation):
-        decision = decide(run, options, leaving, observation)
+        decision = _decide_links(run, options, leaving, observation)
         _announce_decision(run, decision, observation, recorder)
         recorder.note(unmet=exclusion(decision))
     return replace(recorder.outcome, changed=False)
+
+
+def _decide_links(run: Run, options: ConnectOptions, leaving: frozenset[str] | None, observation: Observation) -> ConnectDecision:
+    """Decide as ``decide``, with a finding if the whole mesh is taken away and its items stay."""
+    decision = decide(run, options, leaving, observation)
+    if options.purpose != "disconnect" or leaving is not None or not run.mesh.item_lists or left_out(run.who, run.mesh):
+        return decision
+    return replace(decision, findings=ordered((*decision.findings, items_stay(run.mesh.item_lists))))
+
+
+def items_stay(lists: Sequence[str]) -> Finding:
+    """Return the finding that items stay in the clusters; ``lists`` are those of ``cilium_mesh`` that name them."""
+    return finding(
+        "CM-ITEM-20",
+        summary="cilium_mesh names items, and disconnecting leaves what they made in the clusters",
+        evidence=f"{', '.join(lists)} of cilium_mesh are not empty",
+        fix="Run the playbook mesh with cilium_mesh_state=absent instead; it takes away the items, and then the connections. "
+        "It can still be run afterwards.",
+    )
 
 
 def exclusion(decision: ConnectDecision) -> str:

@@ -20,13 +20,12 @@ _Run = Mapping[str, Any]
 _Entry = Mapping[str, Any]
 
 
-def mesh_result(links: _Run, items: _Run, *further: _Run, whole: bool = False, more: Sequence[_Entry] = ()) -> dict[str, Any]:
+def mesh_result(links: _Run, items: _Run, *further: _Run, whole: bool = False) -> dict[str, Any]:
     """Return one ``mesh_result`` from the result of the action for a whole mesh, or from those for the links and for the items.
 
     :param links: The result of mesh_connect, mesh_verify, …; empty when the play did not reach it. ``items``: that of mesh_items.
     :param further: Results of further actions, which are carried out last. They are no part of the hash.
     :param whole: ``links`` is the result of mesh_reconcile, whose status has the binding and the items.
-    :param more: Findings of the play itself.
     """
     given = [run for run in (links, items) if run] or [{}]
     runs = [*given, *further]
@@ -37,7 +36,7 @@ def mesh_result(links: _Run, items: _Run, *further: _Run, whole: bool = False, m
     return {
         "schema": SCHEMA,
         "changed": any(run.get("changed") for run in runs),
-        "findings": _findings(runs, more),
+        "findings": _findings(runs),
         "plan": {
             "hash": str(first.get("hash") or "") if len(given) == 1 else "",  # what has two plans cannot be approved by one hash
             "steps": [step for plan in plans for step in plan.get("steps") or ()],
@@ -67,14 +66,14 @@ def _withheld(runs: Sequence[_Run]) -> dict[str, list[_Entry]]:
     return {"withheld": list(found.values())} if found else {}
 
 
-def _findings(runs: Sequence[_Run], more: Sequence[_Entry]) -> list[_Entry]:
+def _findings(runs: Sequence[_Run]) -> list[_Entry]:
     """Return each finding once, as both runs report a cluster that does not answer.
 
     Blocking findings come first, then those that are about no single item.
     """
     if not any("findings" in run for run in runs):
         return [_no_run()]
-    found = {json.dumps(entry, sort_keys=True): entry for entry in [*(f for run in runs for f in run.get("findings") or ()), *more]}
+    found = {json.dumps(entry, sort_keys=True): entry for run in runs for entry in run.get("findings") or ()}
     return sorted(found.values(), key=lambda entry: (entry["severity"] != Severity.BLOCKING, bool(entry.get("item"))))
 
 

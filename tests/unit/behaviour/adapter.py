@@ -22,10 +22,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import yaml
 from ansible.utils.display import Display
 from cryptography import x509
-from jinja2 import Environment
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter import cilium_policy, peer_config, plan_markdown, service_annotations
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.adopt.hand_back import plan_hand_back
@@ -53,6 +51,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.x509 import certificates
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import links, tls_probe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import traffic as observe_traffic
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.connect import items_stay
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.dry_run import dry_run
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions, Step
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.outcome import probe_findings
@@ -338,10 +337,7 @@ def decisions(call: str, *values: Any, **options: Any) -> list[Json]:
 
 def left_items(*lists: str) -> Json:
     """Return what the playbook ``disconnect`` publishes where ``cilium_mesh`` names items in these lists."""
-    play = yaml.safe_load((CHECKOUT / "playbooks" / "disconnect.yml").read_text(encoding="utf-8"))[0]
-    text = play["tasks"][0]["vars"]["mesh_items_left"]
-    evidence = Environment(autoescape=False).from_string(text["evidence"]).render(mesh_items_named=lists)
-    return as_run_result({"findings": []}, {}, more=[{**text, "evidence": evidence}])  # type: ignore[no-any-return]  # it comes from JSON
+    return as_run_result({"findings": [items_stay(lists).to_dict()]}, {})  # type: ignore[no-any-return]  # it comes from JSON
 
 
 def codes_beside_checks() -> tuple[str, ...]:

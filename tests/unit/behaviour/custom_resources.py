@@ -42,7 +42,7 @@ def written() -> dict[str, Any]:
                         found[name] = held_status(kind, reason, "c1 is not ready", phase=phase, standing=standing, before=earlier)
         found["mesh_result of nothing"] = as_run_result({}, {})
         run = {"changed": True, "findings": FINDINGS["blocked"], "plan": {"hash": "a" * 64, "steps": [{"wave": 1}]}, "requeue_seconds": 15}
-        for name, options in (("both", {}), ("whole", {"whole": True}), ("more", {"more": FINDINGS["advice"]})):
+        for name, options in (("both", {}), ("whole", {"whole": True})):
             found[f"mesh_result, {name}"] = as_run_result(run, {**run, "findings": FINDINGS["of an item"]}, **options)
             found[f"mesh_result of links, {name}"] = as_run_result(run, {}, **options)
         found["Fabric of nothing"] = fabric_status({})

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 
+from .item_kinds import ItemKind
 from .topology import Topology
 from .waivers import Waiver
 
@@ -56,6 +57,7 @@ class Mesh:
     """Clusters that one binding connects, with their links."""
 
     binding: Binding
+    item_lists: tuple[ItemKind, ...] = ()  # lists beside the binding that have an entry, whatever it is
 
     @property
     def clusters(self) -> tuple[str, ...]:

@@ -73,7 +73,8 @@ def parse(raw: Any, inventory: Sequence[str], *, leaving: bool = False) -> Mesh:
         "waivers": waivers,
     }
     config = _mesh_config(given.get("meshConfig", {}))
-    return Mesh(binding=Binding(name=name, cluster_refs=refs, topology=topology, generation=generation, **place, **choices, **config))
+    binding = Binding(name=name, cluster_refs=refs, topology=topology, generation=generation, **place, **choices, **config)
+    return Mesh(binding=binding, item_lists=tuple(kind for kind in ItemKind if top.get(kind)))
 
 
 def missing_paths(raw: Any) -> tuple[str, ...]:

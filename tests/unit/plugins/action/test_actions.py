@@ -214,6 +214,23 @@ def test_disconnect_takes_everything_away_again(make_world: Any) -> None:
     assert world.output[-1] == "edge-mesh-eu: disconnected (2/2 clusters)"
 
 
+@pytest.mark.parametrize("action", ["mesh_connect", "mesh_plan"])
+def test_items_that_stay_after_a_disconnect_are_named_where_no_link_is_left(make_world: Any, action: str) -> None:
+    world: World = make_world(*(cluster_facts(host, version="1.20.0") for host in ("c1", "c2", "c3")))
+    lists = {"globalServices": [{"name": "web", "namespace": "shop"}], "connectivityIntents": [], "exposedServices": "x"}
+    given = {"mesh_connect": {"state": "absent"}, "mesh_plan": {"purpose": "disconnect"}}[action]
+
+    def named(**more: Any) -> list[str]:
+        found = world.run(action, **{"mesh": {**mesh("c1", "c2", "c3"), **lists}, **given, **more}, check=True)["findings"]
+        return [entry["evidence"] for entry in found if entry["code"] == "CM-ITEM-20"]
+
+    assert named() == ["globalServices, exposedServices of cilium_mesh are not empty"]
+    assert "CM-ITEM-20" in "".join(world.output)
+    assert named(clusters=["c3"]) == named(hosts=["c3"]) == [], "c1 and c2 stay linked"
+    assert named(clusters=["c2", "c3"]) == named(), "c1 alone is no mesh"
+    assert named(mesh=mesh("c1", "c2", "c3")) == []
+
+
 def test_a_dead_peer_does_not_hinder_the_others_from_leaving_it(make_world: Any) -> None:
     world: World = make_world()
     world.run("mesh_connect", mesh=BOTH)

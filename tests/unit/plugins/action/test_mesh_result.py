@@ -47,7 +47,6 @@ CASES: dict[str, dict[str, Any]] = {
     "of_explanation": {"links": ["explained"], "keys": ["explanation", "roll"]},
     "of_braces": {"links": ["braces"]},
     "of_further": {"links": ["links"], "items": ["items"], "more": ["skipped", "deleted", "not_registered"]},
-    "of_more": {"links": ["links"], "more_findings": [finding("CM-ITEM-20", "advisory")]},
 }
 
 
@@ -139,10 +138,6 @@ def test_further_keys_are_published_where_they_are_asked_for(made: dict[str, Any
 
 def test_what_a_cluster_said_is_never_a_template(made: dict[str, Any]) -> None:
     assert made["of_braces"]["findings"][0]["evidence"] == TEMPLATE
-
-
-def test_what_the_playbook_itself_says_is_reported_too(made: dict[str, Any]) -> None:
-    assert [f["code"] for f in made["of_more"]["findings"]] == ["CM-ID-01", "CM-TOPO-02", "CM-API-01", "CM-ITEM-20"]
 
 
 def test_a_wrong_option_is_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ObserveFailure
+from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
 from tests.collection_path import CHECKOUT
 from tests.unit.plugins.action.conftest import mesh
 
@@ -74,3 +75,15 @@ def test_why_a_cluster_was_not_reached_is_in_the_result_alone(make_world: Any, a
     result = world.run(action, check=True, **ARGUMENTS[action], **given)
     assert result.pop("withheld", None) == [{"cluster": "c2", "peer": "", "reason": REASON}]
     assert "cannot be reached" in json.dumps(result) and REASON not in json.dumps(result) + "".join(world.output)
+
+
+@pytest.mark.parametrize("action", ["mesh_fabric", "mesh_status", "mesh_connect"])
+def test_why_a_link_could_not_be_proven_is_in_the_result(make_world: Any, action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_world()
+
+    def unread(observation: Observation, *_: Any, **_options: Any) -> dict[Any, Any]:
+        observation.unread_links = {("c1", "c2"): REASON}
+        return {}
+
+    monkeypatch.setattr(world, "controller_proofs", unread)
+    assert world.run(action, **ARGUMENTS[action])["withheld"] == [{"cluster": "c1", "peer": "c2", "reason": REASON}]
