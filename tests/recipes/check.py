@@ -23,13 +23,11 @@ def _last_row() -> str:
 
 
 _CHECK: Final = f'''@check("{CODE}")
-def service_has_the_usual_port(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def service_has_the_usual_port(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report another port of the Service than the chart's (clustermesh.apiserver.service in values.yaml): firewalls know the usual one."""
     if facts.service is None or facts.service.port == 2379:
         return
-    yield finding(
-        "{CODE}",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"clustermesh-apiserver of {{facts.host}} listens on port {{facts.service.port}}: firewalls may keep peers out",
         evidence=f"{{where(facts, 'Service', SERVICE)}}: port = {{facts.service.port}}",
         fix="Set the port back to 2379, or open the other one in every firewall between the clusters.",

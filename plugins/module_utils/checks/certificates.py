@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from ..findings.finding import Finding
-from ..findings.wording import finding, helm, kubectl, lines, listed, reissue, show, where
+from ..findings.wording import helm, kubectl, lines, listed, reissue, show, where
 from ..mesh.endpoints.endpoint import MeshEndpoint, certifies, wildcard_domains
 from ..mesh.endpoints.names import is_endpoint_domain
 from ..mesh.facts.cluster import CertificateFacts, ClusterFacts, TlsSecretFacts
 from ..mesh.trust.link_trust import anchor
 from ..mesh.versions.minors import cilium_version, holds
 from .context import CheckContext
+from .flaw import Flaw
 from .registry import check
 
 RENEW_BEFORE = timedelta(days=30)
@@ -35,15 +35,13 @@ def _readable_secrets(facts: ClusterFacts) -> tuple[TlsSecretFacts, ...]:
 
 
 @check("CM-CERT-01")
-def certificate_secrets_are_complete(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def certificate_secrets_are_complete(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report each certificate Secret that is missing or lacks a key."""
     for secret in _required_secrets(facts):
         if secret.present and not secret.missing_keys:
             continue
         state = f"has no {listed(secret.missing_keys)}" if secret.present else "not found"
-        yield finding(
-            "CM-CERT-01",
-            cluster=facts.host,
+        yield Flaw(
             summary=f"Secret {secret.name} of {facts.host} is {'incomplete' if secret.present else 'missing'}",
             evidence=f"{where(facts, 'Secret', secret.name)} {state}",
             fix=reissue(facts, secret.name, secret.owner or facts.server_cert.owner or facts.remote_cert.owner),
@@ -51,15 +49,13 @@ def certificate_secrets_are_complete(context: CheckContext, facts: ClusterFacts)
 
 
 @check("CM-CERT-02")
-def certificates_match_their_keys(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def certificates_match_their_keys(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report each certificate that cannot be read, or whose tls.key belongs to another certificate."""
     local = (facts.local_cert,) if facts.apiserver is not None and facts.local_cert.present else ()
     for secret in (*_required_secrets(facts), *local):
         problem = secret.problem or ("tls.key does not belong to tls.crt" if secret.key_matches is False else "")
         if secret.present and problem:
-            yield finding(
-                "CM-CERT-02",
-                cluster=facts.host,
+            yield Flaw(
                 summary=f"Secret {secret.name} of {facts.host} cannot be used",
                 evidence=f"{where(facts, 'Secret', secret.name)}: {problem}",
                 fix=reissue(facts, secret.name, secret.owner),
@@ -85,16 +81,14 @@ def _invalidity(certificate: CertificateFacts, when: datetime) -> str:
 
 
 @check("CM-CERT-03")
-def certificates_are_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def certificates_are_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report each Secret with a certificate that has expired or is not valid yet."""
     for secret in _readable_secrets(facts):
         wrong = [
             f"{place} (CN {show(c.common_name)}) {why}" for place, c in _chain_of(secret, facts) if (why := _invalidity(c, context.now))
         ]
         if wrong:
-            yield finding(
-                "CM-CERT-03",
-                cluster=facts.host,
+            yield Flaw(
                 summary=f"The certificate in Secret {secret.name} of {facts.host} is not valid now",
                 evidence="; ".join(wrong),
                 fix=lines(reissue(facts, secret.name, secret.owner), _renew_ca_first(wrong)),
@@ -110,7 +104,7 @@ def _renew_ca_first(wrong: list[str]) -> str:
 
 
 @check("CM-CERT-04")
-def certificates_do_not_expire_soon(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def certificates_do_not_expire_soon(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report each Secret with a certificate that expires within ``RENEW_BEFORE``."""
     for secret in _readable_secrets(facts):
         soon = [
@@ -119,9 +113,7 @@ def certificates_do_not_expire_soon(context: CheckContext, facts: ClusterFacts) 
             if context.now < c.not_after <= context.now + RENEW_BEFORE
         ]
         if soon:
-            yield finding(
-                "CM-CERT-04",
-                cluster=facts.host,
+            yield Flaw(
                 summary=f"The certificate in Secret {secret.name} of {facts.host} expires within {RENEW_BEFORE.days} days",
                 evidence="; ".join(soon),
                 fix=lines(reissue(facts, secret.name, secret.owner), _renew_ca_first(soon)),
@@ -129,7 +121,7 @@ def certificates_do_not_expire_soon(context: CheckContext, facts: ClusterFacts) 
 
 
 @check("CM-CERT-05")
-def server_certificate_covers_dialled_name(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def server_certificate_covers_dialled_name(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a server certificate without the name that peers dial.
 
     The client configuration of etcd cannot override the name that is verified.
@@ -143,9 +135,7 @@ def server_certificate_covers_dialled_name(context: CheckContext, facts: Cluster
         or certifies(certificate, endpoint.hostname)
     ):
         return
-    yield finding(
-        "CM-CERT-05",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The server certificate of {facts.host} does not cover {endpoint.hostname}, the name that its peers dial",
         evidence=f"{where(facts, 'Secret', facts.server_cert.name)} tls.crt: DNS names {listed(certificate.dns_names) or 'none'}",
         fix=lines(helm(facts, f"clustermesh.apiserver.tls.server.extraDnsNames={{{endpoint.hostname}}}"), _list_domain(certificate)),
@@ -161,13 +151,11 @@ def _list_domain(certificate: CertificateFacts) -> str:
 
 
 @check("CM-CERT-06")
-def certificates_chain_to_their_ca(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def certificates_chain_to_their_ca(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report each certificate that the CA in the same Secret did not sign."""
     for secret in _readable_secrets(facts):
         if secret.chain_valid is False and secret.certificate is not None:
-            yield finding(
-                "CM-CERT-06",
-                cluster=facts.host,
+            yield Flaw(
                 summary=f"The certificate in Secret {secret.name} of {facts.host} was not signed by the CA beside it",
                 evidence=f"{where(facts, 'Secret', secret.name)}: tls.crt was issued by {show(secret.certificate.issuer)}; "
                 f"ca.crt holds {listed([show(c.common_name) for c in secret.ca]) or 'no certificate'}",
@@ -179,7 +167,7 @@ def certificates_chain_to_their_ca(context: CheckContext, facts: ClusterFacts) -
 
 
 @check("CM-CERT-07")
-def local_certificate_is_complete(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def local_certificate_is_complete(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a missing or incomplete client certificate of agents for their own kvstoremesh.
 
     Agents wait for all files before they connect: "Waiting for all etcd configuration files to be available" (cilium issue 42841).
@@ -188,9 +176,7 @@ def local_certificate_is_complete(context: CheckContext, facts: ClusterFacts) ->
     whole = secret.present and not secret.missing_keys
     if not facts.runs_kvstoremesh or whole or not holds("local_certificate_used", cilium_version(facts)):
         return
-    yield finding(
-        "CM-CERT-07",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Secret {secret.name} of {facts.host} is {'incomplete' if secret.present else 'missing'}: its agents cannot "
         "log in to kvstoremesh",
         evidence=f"{where(facts, 'Secret', secret.name)} " + (f"has no {listed(secret.missing_keys)}" if secret.present else "not found"),
@@ -199,7 +185,7 @@ def local_certificate_is_complete(context: CheckContext, facts: ClusterFacts) ->
 
 
 @check("CM-CERT-08")
-def certificates_have_required_key_usage(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def certificates_have_required_key_usage(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report each certificate without the extended key usage for its purpose."""
     for secret in _readable_secrets(facts):
         certificate = secret.certificate
@@ -207,9 +193,7 @@ def certificates_have_required_key_usage(context: CheckContext, facts: ClusterFa
         if certificate is None or (certificate.server_auth if server else certificate.client_auth):
             continue
         usage = "server authentication" if server else "client authentication"
-        yield finding(
-            "CM-CERT-08",
-            cluster=facts.host,
+        yield Flaw(
             summary=f"The certificate in Secret {secret.name} of {facts.host} is not for {usage}",
             evidence=f"{where(facts, 'Secret', secret.name)} tls.crt: the extended key usage lacks "
             f"{'serverAuth' if server else 'clientAuth'}",
@@ -218,7 +202,7 @@ def certificates_have_required_key_usage(context: CheckContext, facts: ClusterFa
 
 
 @check("CM-CERT-09")
-def common_names_are_etcd_users(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def common_names_are_etcd_users(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report each client certificate whose common name is not a user of the mesh etcd.
 
     The common name is the etcd user; etcdinit creates these users and no others (Cilium pkg/kvstore/etcdinit).
@@ -233,9 +217,7 @@ def common_names_are_etcd_users(context: CheckContext, facts: ClusterFacts) -> I
         certificate = secret.certificate
         if not facts.name or not names or certificate is None or certificate.common_name in names:
             continue
-        yield finding(
-            "CM-CERT-09",
-            cluster=facts.host,
+        yield Flaw(
             summary=f"The certificate in Secret {secret.name} of {facts.host} is for user {show(certificate.common_name)}, "
             f"not {' or '.join(names)}",
             evidence=f"{where(facts, 'Secret', secret.name)} tls.crt: CN {show(certificate.common_name)}; the cluster's name "
@@ -245,7 +227,7 @@ def common_names_are_etcd_users(context: CheckContext, facts: ClusterFacts) -> I
 
 
 @check("CM-CERT-11")
-def certificates_fit_into_secrets_of_peers(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def certificates_fit_into_secrets_of_peers(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report certificates that no peer gets, since they are too many or too large (mesh/x509/shared_pem.py)."""
     server, remote = facts.server_cert, facts.remote_cert
     found = [(server.name, key, why) for key, why in server.unshareable.items() if key == "ca.crt"]
@@ -253,9 +235,7 @@ def certificates_fit_into_secrets_of_peers(context: CheckContext, facts: Cluster
     found += [("cilium-ca", "ca.crt", facts.ca.unshareable)] if facts.ca.unshareable else []
     if not found:
         return
-    yield finding(
-        "CM-CERT-11",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The peers of {facts.host} do not get {listed(f'{key} of Secret {name}' for name, key, _why in found)}: "
         "links that need it cannot be made",
         evidence="; ".join(f"{where(facts, 'Secret', name)}: {key} {why}" for name, key, why in found),
@@ -268,7 +248,7 @@ def certificates_fit_into_secrets_of_peers(context: CheckContext, facts: Cluster
 
 
 @check("CM-CERT-10")
-def ca_does_not_expire_soon(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def ca_does_not_expire_soon(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a CA in Secret cilium-ca that has expired or expires within ``RENEW_BEFORE``.
 
     certgen before 0.4.0 goes on signing with an expired CA (certgen issue 500), and no certificate can be minted from it.
@@ -277,9 +257,7 @@ def ca_does_not_expire_soon(context: CheckContext, facts: ClusterFacts) -> Itera
     if not ending:
         return
     over = any(c.not_after <= context.now for c in ending)
-    yield finding(
-        "CM-CERT-10",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The CA in Secret cilium-ca of {facts.host} {'has expired' if over else f'expires within {RENEW_BEFORE.days} days'}: "
         "certificates that are renewed from it are refused",
         evidence=f"{where(facts, 'Secret', 'cilium-ca')}: "

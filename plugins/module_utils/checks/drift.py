@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..findings.finding import Finding
-from ..findings.wording import finding, lines, listed, where
+from ..findings.wording import lines, listed, where
 from ..links.adopted_values import outlives_manifest
 from ..links.drift import Drift, changed_finding, drifts, was_ours
 from ..mesh.facts.cluster import ClusterFacts, PeerSecretFacts, RemoteUsersFacts
 from ..mesh.ownership.gitops import FLUX_HELM, HELM, ignore_snippet
 from .context import CheckContext
+from .flaw import Flaw
 from .ownership import conflicting_keys, has_keys_of_others
 from .registry import check
 
 
 @check("CM-DRIFT-01")
-def written_keys_are_present(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def written_keys_are_present(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report keys and users of this binding that another writer removed.
 
     Connect writes them again, so the finding says which writer removed them, and when.
@@ -30,9 +31,7 @@ def written_keys_are_present(context: CheckContext, facts: ClusterFacts) -> Iter
     if not gone:
         return
     upgrades = [(writer.time, drift) for drift in gone for writer in drift.writers if writer.helm]
-    yield finding(
-        "CM-DRIFT-01",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"{sum(len(drift.gone) for drift in gone)} keys or users of this binding are gone from {facts.host}"
         + _helm_upgrade_text(facts, upgrades),
         evidence="; ".join(_drift_text(facts, drift) for drift in gone),
@@ -60,7 +59,7 @@ def written_keys_are_unchanged(context: CheckContext, local: ClusterFacts, peers
 
 
 @check("CM-DRIFT-03")
-def no_tool_reverts_written_keys(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def no_tool_reverts_written_keys(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a GitOps tool that reverts what this binding writes.
 
     Argo CD and Flux reconcile continuously. If both sides kept writing, the link would go up and down without an end.
@@ -74,9 +73,7 @@ def no_tool_reverts_written_keys(context: CheckContext, facts: ClusterFacts) -> 
         if tool is None:
             continue
         objects = {drift.object: (drift.object.split(" ")[0], drift.object.split(" ")[1]) for drift in found}
-        yield finding(
-            "CM-DRIFT-03",
-            cluster=facts.host,
+        yield Flaw(
             summary=f"{tool.name} undid what this binding wrote in {facts.host}; connect does not write it again until this is resolved",
             evidence="; ".join(_drift_text(facts, drift) for drift in found),
             fix=lines(

@@ -8,14 +8,12 @@ rotation in all clusters of a mesh), "Ztunnel Transparent Encryption" (not with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 from ..base.networks import NetworkSet
-from ..findings.finding import Finding
 from ..findings.wording import (
     config_evidence,
-    finding,
-    group_finding,
     grouped,
     helm,
     kubectl,
@@ -31,6 +29,7 @@ from ..mesh.facts.cluster import ClusterFacts
 from ..mesh.versions.cilium_config import enabled, setting
 from ..mesh.versions.minors import cilium_version, holds
 from .context import CheckContext, members
+from .flaw import Flaw, differing
 from .registry import check
 
 _KINDS = {"enable-ipsec": "ipsec", "enable-wireguard": "wireguard"}
@@ -46,16 +45,15 @@ def _encryption(facts: ClusterFacts) -> str:
 
 
 @check("CM-ENC-01")
-def encryption_types_agree(context: CheckContext) -> Iterator[Finding]:
+def encryption_types_agree(context: CheckContext) -> Iterator[Flaw]:
     """Report connected clusters that do not encrypt pod traffic in the same way."""
     groups = grouped(members(context), _encryption)
     if len(groups) < 2:
         return
     kind = next((k for k in _KINDS.values() if k in groups), "wireguard")
     off = [context.facts[host] for value, hosts in groups.items() for host in hosts if value != kind]
-    yield group_finding(
-        "CM-ENC-01",
-        [host for group in groups.values() for host in group],
+    yield Flaw(
+        hosts=[host for group in groups.values() for host in group],
         summary="The clusters do not encrypt pod traffic in the same way: traffic between them is dropped or goes unencrypted",
         evidence=f"cilium-config, {value_groups(groups, 'encryption')}",
         fix=lines(
@@ -67,7 +65,7 @@ def encryption_types_agree(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-ENC-02")
-def node_encryption_does_not_delay_first_connection(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def node_encryption_does_not_delay_first_connection(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report node encryption or a host firewall where peers dial a NodePort.
 
     Packets come by the network, and answers go encrypted, to a node that may not have the key yet. With a load balancer that has its
@@ -77,9 +75,7 @@ def node_encryption_does_not_delay_first_connection(context: CheckContext, facts
     if facts.service is None or facts.service.type != "NodePort" or not enabled(facts, "enable-wireguard") or not nodes:
         return
     what = "encrypts between nodes" if "encrypt-node" in nodes else "has a host firewall beside WireGuard"
-    yield finding(
-        "CM-ENC-02",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"{facts.host} {what}, and peers dial it by NodePort: the first connection may be dropped, as nodes get each other's keys "
         "only once the mesh is up",
         evidence=f"{config_evidence(facts, 'enable-wireguard', *nodes)}; {where(facts, 'Service', 'clustermesh-apiserver')}: NodePort",
@@ -91,7 +87,7 @@ def node_encryption_does_not_delay_first_connection(context: CheckContext, facts
 
 
 @check("CM-ENC-03")
-def ipsec_keys_agree(context: CheckContext) -> Iterator[Finding]:
+def ipsec_keys_agree(context: CheckContext) -> Iterator[Flaw]:
     """Report connected clusters with different IPsec keys.
 
     The keys of two nodes are derived from the key in this Secret. The keys are compared by digest; agents use the last line.
@@ -102,9 +98,8 @@ def ipsec_keys_agree(context: CheckContext) -> Iterator[Finding]:
         return
     first = readable[0]
     rows = "; ".join(f"key id {spi}, SHA-256 {digest[:12]}, in {listed(hosts)}" for (spi, digest), hosts in groups.items())
-    yield group_finding(
-        "CM-ENC-03",
-        [host for group in groups.values() for host in group],
+    yield Flaw(
+        hosts=[host for group in groups.values() for host in group],
         summary="The clusters encrypt with different IPsec keys, so their nodes drop each other's packets",
         evidence=f"the last line of Secret {first.namespace}/{first.ipsec.name if first.ipsec else ''}: {rows}",
         fix=lines(
@@ -117,14 +112,12 @@ def ipsec_keys_agree(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-ENC-04")
-def ipsec_keys_are_readable(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def ipsec_keys_are_readable(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report missing or unreadable IPsec keys where IPsec is on."""
     keys = facts.ipsec
     if keys is None or (keys.present and not keys.problem):
         return
-    yield finding(
-        "CM-ENC-04",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"IPsec is on in {facts.host}, and its keys {'cannot be read' if keys.present else 'are missing'}: agents that start "
         "anew will not come up",
         evidence=f"{where(facts, 'Secret', keys.name)}: {keys.problem or 'not found'}; {config_evidence(facts, 'enable-ipsec')}",
@@ -134,16 +127,14 @@ def ipsec_keys_are_readable(context: CheckContext, facts: ClusterFacts) -> Itera
 
 
 @check("CM-ENC-05")
-def ztunnel_is_off(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def ztunnel_is_off(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a cluster with ztunnel.
 
     The agents refuse to start with both (Cilium documentation, ztunnel, "Known Issues").
     """
     if not enabled(facts, "enable-ztunnel"):
         return
-    yield finding(
-        "CM-ENC-05",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Cluster {facts.host} encrypts with ztunnel, which Cilium does not support together with Cluster Mesh",
         evidence=config_evidence(facts, "enable-ztunnel"),
         fix=lines(helm(facts, "encryption.type=wireguard"), restart(facts)),
@@ -151,7 +142,7 @@ def ztunnel_is_off(context: CheckContext, facts: ClusterFacts) -> Iterator[Findi
 
 
 @check("CM-ENC-06")
-def node_and_strict_encryption_agree(context: CheckContext) -> Iterator[Finding]:
+def node_and_strict_encryption_agree(context: CheckContext) -> Iterator[Flaw]:
     """Report connected clusters that differ in node encryption or strict mode.
 
     Each setting works where it differs (control-plane nodes opt out of node encryption by default), but it guarantees less than a
@@ -164,19 +155,16 @@ def node_and_strict_encryption_agree(context: CheckContext) -> Iterator[Finding]
         (_STRICT[1][0], "encryption.strictMode.ingress", _STRICT[1], "pods of some clusters may still be reached unencrypted"),
     )
     for name, value, keys, meaning in rows:
-        groups = grouped(clusters, lambda f, keys=keys: str(any(enabled(f, key) for key in keys)).lower())  # type: ignore[misc]  # bound to this turn
-        if len(groups) > 1:
-            yield group_finding(
-                "CM-ENC-06",
-                [host for group in groups.values() for host in group],
-                summary=f"The clusters differ in {name}: {meaning}",
-                evidence=f"cilium-config, {value_groups(groups, name)}",
-                fix=f"Set the same Helm value {value} in all clusters.",
-            )
+        fix = f"Set the same Helm value {value} in all clusters."
+        yield from differing(clusters, name, partial(_any_enabled, keys), f"The clusters differ in {name}: {meaning}", fix)
+
+
+def _any_enabled(keys: Iterable[str], facts: ClusterFacts) -> str:
+    return str(any(enabled(facts, key) for key in keys)).lower()
 
 
 @check("CM-ENC-07")
-def strict_encryption_covers_peer_pods(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def strict_encryption_covers_peer_pods(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report pods of peers outside of the strict encryption range.
 
     Strict mode drops unencrypted packets only within its range (Cilium documentation, WireGuard, "Egress traffic").
@@ -195,9 +183,7 @@ def strict_encryption_covers_peer_pods(context: CheckContext, facts: ClusterFact
     ]
     egress = holds("strict_egress", cilium_version(facts))
     if outside:
-        yield finding(
-            "CM-ENC-07",
-            cluster=facts.host,
+        yield Flaw(
             summary=f"Strict encryption of {facts.host} does not watch over traffic to {listed(outside, 3)}",
             evidence=f"cilium-config: strict range {show(text)}; pods outside of it: {listed(outside)}",
             fix=lines(

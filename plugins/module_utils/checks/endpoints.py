@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..findings.finding import Finding
-from ..findings.wording import config_evidence, finding, helm, kubectl, lines, listed, show, where
+from ..findings.wording import config_evidence, helm, kubectl, lines, listed, show, where
 from ..mesh.endpoints.address_moves import Held
 from ..mesh.endpoints.addresses import ip_version
 from ..mesh.endpoints.endpoint import SHOWN, EndpointProblem, MeshEndpoint, split_host_port
@@ -16,17 +15,16 @@ from ..mesh.facts.cluster import ClusterFacts
 from ..mesh.versions.cilium_config import serves_node_ports
 from ..mesh.versions.minors import cilium_version, holds
 from .context import HELD, CheckContext
+from .flaw import Flaw
 from .registry import check
 
 
 @check("CM-EP-01")
-def apiserver_service_exists(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def apiserver_service_exists(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a missing Service clustermesh-apiserver."""
     if facts.apiserver is None or facts.service is not None:
         return
-    yield finding(
-        "CM-EP-01",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Cluster {facts.host} has no Service clustermesh-apiserver: neither its agents nor its peers can reach its mesh etcd",
         evidence=f"{where(facts, 'Service', 'clustermesh-apiserver')} not found",
         fix=helm(facts, "clustermesh.useAPIServer=true", "clustermesh.apiserver.service.type=LoadBalancer"),
@@ -34,7 +32,7 @@ def apiserver_service_exists(context: CheckContext, facts: ClusterFacts) -> Iter
 
 
 @check("CM-EP-02")
-def mesh_endpoint_has_address(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def mesh_endpoint_has_address(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a mesh endpoint without an address that peers can dial."""
     if facts.apiserver is None or facts.service is None or _bad_override(facts):
         return
@@ -42,9 +40,7 @@ def mesh_endpoint_has_address(context: CheckContext, facts: ClusterFacts) -> Ite
     if not isinstance(endpoint, EndpointProblem) or endpoint.pending:
         return
     place = where(facts, "Service", "clustermesh-apiserver")
-    yield finding(
-        "CM-EP-02",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The peers of {facts.host} have no address to dial: {endpoint.summary}",
         evidence=endpoint.evidence if facts.endpoint_override else f"{place}: {endpoint.evidence}",
         fix=lines(endpoint.fix[:1].upper() + endpoint.fix[1:] + ".", kubectl(facts, "describe", "service", "clustermesh-apiserver")),
@@ -52,13 +48,11 @@ def mesh_endpoint_has_address(context: CheckContext, facts: ClusterFacts) -> Ite
 
 
 @check("CM-EP-03")
-def mesh_endpoint_is_exposed(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def mesh_endpoint_is_exposed(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a mesh endpoint that only its ClusterIP exposes."""
     if facts.service is None or facts.service.type != "ClusterIP" or facts.endpoint_override:
         return
-    yield finding(
-        "CM-EP-03",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The peers of {facts.host} will dial the ClusterIP {facts.service.cluster_ip}, which answers only where "
         "Service addresses are routed",
         evidence=f"{where(facts, 'Service', 'clustermesh-apiserver')}: spec.type = ClusterIP",
@@ -75,13 +69,11 @@ def _bad_override(facts: ClusterFacts) -> bool:
 
 
 @check("CM-EP-04")
-def endpoint_override_is_host_and_port(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def endpoint_override_is_host_and_port(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a ``cilium_mesh_endpoint_override`` that is not HOST:PORT."""
     if not _bad_override(facts):
         return
-    yield finding(
-        "CM-EP-04",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The host variable cilium_mesh_endpoint_override of {facts.host} is not HOST:PORT",
         evidence="cilium_mesh_endpoint_override in the inventory",
         fix="Write it as 192.0.2.1:2379, [2001:db8::1]:2379 or mesh.example.com:2379.",
@@ -98,7 +90,7 @@ def _node_port_dialled(peer: ClusterFacts) -> int | None:
 
 
 @check("CM-EP-05")
-def node_ports_do_not_clash(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
+def node_ports_do_not_clash(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Flaw]:
     """Report a NodePort of a peer that is also a NodePort of this cluster.
 
     Kube-proxy replacement treats the nodes of peers as its own once it knows them (cilium issues 24692, 30297; PR 41337).
@@ -109,9 +101,7 @@ def node_ports_do_not_clash(context: CheckContext, local: ClusterFacts, peers: S
     for peer in peers:
         if _node_port_dialled(peer) != port:
             continue
-        yield finding(
-            "CM-EP-05",
-            cluster=local.host,
+        yield Flaw(
             peer=peer.host,
             summary=f"{local.host} will connect to itself when it dials NodePort {port} of {peer.host}: "
             "it has a NodePort of the same number",
@@ -127,7 +117,7 @@ def _other_port(port: int) -> int:
 
 
 @check("CM-EP-06")
-def peer_address_family_is_reachable(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
+def peer_address_family_is_reachable(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Flaw]:
     """Report a peer of whose addresses none has an IP family of this cluster."""
     families = possible_families(local)
     reader = "kvstoremesh" if local.runs_kvstoremesh else "The agents"
@@ -137,9 +127,7 @@ def peer_address_family_is_reachable(context: CheckContext, local: ClusterFacts,
         if not addresses or any(ip_version(ip) in families for ip in addresses):
             continue
         has, needs = (" and ".join(f"IPv{v}" for v in sorted(found)) for found in (families, {ip_version(ip) for ip in addresses}))
-        yield finding(
-            "CM-EP-06",
-            cluster=local.host,
+        yield Flaw(
             peer=peer.host,
             summary=f"{local.host} has {has or 'no IP family'} only, and {peer.host} is reached by {needs} only",
             evidence=f"{reader} of {local.host}: {config_evidence(local, 'enable-ipv4', 'enable-ipv6')}, InternalIPs of its nodes "
@@ -153,7 +141,7 @@ def peer_address_family_is_reachable(context: CheckContext, local: ClusterFacts,
 
 
 @check("CM-EP-07")
-def mesh_endpoint_address_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def mesh_endpoint_address_is_known(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a mesh endpoint whose address is unknown at the moment.
 
     Links keep the addresses that they have. Removing them would end the links for what may be a short outage of a resolver.
@@ -163,9 +151,7 @@ def mesh_endpoint_address_is_known(context: CheckContext, facts: ClusterFacts) -
     waits = facts.elb_id and service is not None and not service.ingress_hostnames and not facts.endpoint_override  # CM-ELB-03 reports it
     if not isinstance(endpoint, MeshEndpoint) or not endpoint.kept or waits:
         return
-    yield finding(
-        "CM-EP-07",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The peers of {facts.host} keep the addresses that they have: {endpoint.kept}",
         evidence=f"{'cilium_mesh_endpoint_override' if facts.endpoint_override else 'status.loadBalancer.ingress'}; in use: "
         f"{listed(addresses_of(endpoint)) or endpoint.url}",
@@ -178,7 +164,7 @@ def mesh_endpoint_address_is_known(context: CheckContext, facts: ClusterFacts) -
 
 
 @check("CM-EP-08")
-def reported_names_and_addresses_may_be_dialled(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def reported_names_and_addresses_may_be_dialled(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report names and addresses of a mesh endpoint that are left out because they have a meaning inside the clusters that would dial them.
 
     Where nothing else is left, CM-EP-02 says so.
@@ -186,9 +172,7 @@ def reported_names_and_addresses_may_be_dialled(context: CheckContext, facts: Cl
     found = context.decisions.refused[facts.host]
     if not found or isinstance(context.decisions.endpoints[facts.host], EndpointProblem):
         return
-    yield finding(
-        "CM-EP-08",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The peers of {facts.host} do not dial {listed(show(entry.value) for entry in found)}, which it reports as its own",
         evidence=f"{where(facts, 'Service', 'clustermesh-apiserver')}: "
         + "; ".join(f"{show(entry.value)} {entry.why}" for entry in found[:SHOWN]),
@@ -201,21 +185,19 @@ def reported_names_and_addresses_may_be_dialled(context: CheckContext, facts: Cl
 
 
 @check(HELD)
-def new_addresses_restart_no_pods_too_soon(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
+def new_addresses_restart_no_pods_too_soon(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Flaw]:
     """Report new addresses of a peer that are not written, because that would restart pods too soon, or for an unproven address."""
     for peer in peers:
         endpoint = context.decisions.dialled[local.host][peer.host]
         if isinstance(endpoint, MeshEndpoint) and endpoint.held is not None:
-            yield _held_addresses_finding(local, peer, endpoint, endpoint.held)
+            yield _held_addresses(local, peer, endpoint, endpoint.held)
 
 
-def _held_addresses_finding(local: ClusterFacts, peer: ClusterFacts, endpoint: MeshEndpoint, held: Held) -> Finding:
+def _held_addresses(local: ClusterFacts, peer: ClusterFacts, endpoint: MeshEndpoint, held: Held) -> Flaw:
     used, new = listed(endpoint.ips) or endpoint.hostname, listed(held.addresses)
     until = f"until {held.until:%Y-%m-%d %H:%M} UTC, because they changed shortly before" if held.until else "until they are proven"
     proof = "a TLS handshake there did not show the certificate of the peer, or none came about while the addresses in use answer"
-    return finding(
-        HELD,
-        cluster=local.host,
+    return Flaw(
         peer=peer.host,
         summary=f"{local.host} keeps dialling {peer.host} at {used}, and not at {new}, {until}",
         evidence=f"{where(peer, 'Service', 'clustermesh-apiserver')} reports {new}; a change restarts the pods that "

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from ..findings.finding import Finding, Severity
-from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, restart, show, where
+from ..findings.finding import Severity
+from ..findings.wording import config_evidence, grouped, helm, lines, listed, restart, show, where
 from ..leases.registry import Lease
 from ..mesh.cidrs import ipam_mode
 from ..mesh.facts.cluster import ClusterFacts
@@ -19,6 +19,7 @@ from ..mesh.versions.cilium_config import setting
 from ..mesh.versions.limits import MAX_CLUSTERS, max_clusters
 from ..mesh.versions.minors import cilium_version, holds
 from .context import CheckContext, members
+from .flaw import Flaw
 from .registry import check
 
 _NAME = re.compile(r"(?=.{1,32}$)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
@@ -39,13 +40,11 @@ _RENAME = (
 
 
 @check("CM-ID-01")
-def cluster_name_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def cluster_name_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a cluster without a cluster name, or with the name "default"."""
     if facts.config is None or facts.name not in ("", "default"):
         return
-    yield finding(
-        "CM-ID-01",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Cluster {facts.host} has no Cilium cluster name of its own" + (': it is "default"' if facts.name else ""),
         evidence=config_evidence(facts, "cluster-name"),
         fix=lines(helm(facts, "cluster.name=UNIQUE_NAME", "cluster.id=UNIQUE_NUMBER"), restart(facts), _RENAME),
@@ -53,13 +52,11 @@ def cluster_name_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[
 
 
 @check("CM-ID-02")
-def cluster_name_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def cluster_name_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a cluster name that Cilium does not accept."""
     if facts.config is None or not facts.name or _NAME.fullmatch(facts.name):
         return
-    yield finding(
-        "CM-ID-02",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The Cilium cluster name of {facts.host} is not valid: 1 to 32 lower-case letters, digits and '-', no '-' at the ends",
         evidence=config_evidence(facts, "cluster-name"),
         fix=lines(helm(facts, "cluster.name=UNIQUE_NAME", "cluster.id=UNIQUE_NUMBER"), restart(facts), _RENAME),
@@ -67,7 +64,7 @@ def cluster_name_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterato
 
 
 @check("CM-ID-03")
-def cluster_id_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def cluster_id_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a cluster id that is not set or is out of range."""
     if facts.config is None:
         return
@@ -75,9 +72,7 @@ def cluster_id_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[
     if facts.id is not None and 0 < facts.id <= highest:
         return
     why = "is not set, so the cluster can be in no mesh" if facts.id == 0 else f"is not a number from 1 to {highest}"
-    yield finding(
-        "CM-ID-03",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The Cilium cluster id of {facts.host} {why}",
         evidence=config_evidence(facts, "cluster-id", "max-connected-clusters"),
         fix=lines(helm(facts, "cluster.name=UNIQUE_NAME", "cluster.id=UNIQUE_NUMBER"), restart(facts), _RENAME),
@@ -102,15 +97,14 @@ def _holds_id(number: int) -> Callable[[Lease], bool]:
 
 
 @check("CM-ID-04")
-def cluster_names_are_unique(context: CheckContext) -> Iterator[Finding]:
+def cluster_names_are_unique(context: CheckContext) -> Iterator[Flaw]:
     """Report clusters with a common peer that have the same cluster name."""
     for name, found in grouped(members(context), lambda f: f.name).items():
         if len(found) > 1 and name not in ("", "default"):
             hosts = _holders_last(context, found, _holds_name(name))
             facts = context.facts[found[-1]]
-            yield group_finding(
-                "CM-ID-04",
-                hosts,
+            yield Flaw(
+                hosts=hosts,
                 summary=f"Clusters {listed(hosts)} have the same Cilium cluster name {show(name)}",
                 evidence=f"{where(facts, 'ConfigMap', 'cilium-config')} of each: cluster-name = {show(name)}",
                 fix=lines(
@@ -122,15 +116,14 @@ def cluster_names_are_unique(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-ID-05")
-def cluster_ids_are_unique(context: CheckContext) -> Iterator[Finding]:
+def cluster_ids_are_unique(context: CheckContext) -> Iterator[Flaw]:
     """Report clusters with a common peer that have the same cluster id."""
     for number, found in grouped(members(context), lambda f: f.id).items():
         if len(found) > 1 and number:
             hosts = _holders_last(context, found, _holds_id(number))
             facts = context.facts[found[-1]]
-            yield group_finding(
-                "CM-ID-05",
-                hosts,
+            yield Flaw(
+                hosts=hosts,
                 summary=f"Clusters {listed(hosts)} have the same Cilium cluster id {number}",
                 evidence=f'{where(facts, "ConfigMap", "cilium-config")} of each: cluster-id = "{number}"',
                 fix=lines(
@@ -142,7 +135,7 @@ def cluster_ids_are_unique(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-ID-06")
-def identities_are_crds(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def identities_are_crds(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a cluster that does not keep its security identities as CRDs, or keeps them there beside a kvstore that is read.
 
     Without a kvstore agents use CRDs, whatever the mode says, and unset means the kvstore (cilium/cilium pkg/option/config.go, Populate).
@@ -167,19 +160,17 @@ def identities_are_crds(context: CheckContext, facts: ClusterFacts) -> Iterator[
     else:
         fix = lines(_COPIED, to_crds_alone, again)
     evidence = config_evidence(facts, "identity-allocation-mode", "kvstore")
-    yield finding("CM-ID-06", cluster=facts.host, severity=severity, summary=summary, evidence=evidence, fix=fix)
+    yield Flaw(severity=severity, summary=summary, evidence=evidence, fix=fix)
 
 
 @check("CM-ID-07")
-def max_connected_clusters_agrees(context: CheckContext) -> Iterator[Finding]:
+def max_connected_clusters_agrees(context: CheckContext) -> Iterator[Flaw]:
     """Report connected clusters that differ in max-connected-clusters."""
     groups = grouped(members(context), max_clusters)
     if len(groups) < 2:
         return
-    hosts = [host for group in groups.values() for host in group]
-    yield group_finding(
-        "CM-ID-07",
-        hosts,
+    yield Flaw(
+        hosts=[host for group in groups.values() for host in group],
         summary="Clusters differ in max-connected-clusters: the number of bits of an identity that name the cluster is not the same",
         evidence="cilium-config: "
         + "; ".join(f"max-connected-clusters = {show(value)} in {listed(group)}" for value, group in groups.items()),
@@ -189,13 +180,11 @@ def max_connected_clusters_agrees(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-ID-08")
-def max_connected_clusters_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def max_connected_clusters_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a max-connected-clusters that Cilium refuses."""
     if facts.config is None or max_clusters(facts) in MAX_CLUSTERS:
         return
-    yield finding(
-        "CM-ID-08",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Cluster {facts.host} has a max-connected-clusters that Cilium refuses; it knows 255 and 511",
         evidence=config_evidence(facts, "max-connected-clusters"),
         fix=lines(helm(facts, "clustermesh.maxConnectedClusters=255"), restart(facts)),
@@ -203,14 +192,12 @@ def max_connected_clusters_is_valid(context: CheckContext, facts: ClusterFacts) 
 
 
 @check("CM-ID-09")
-def cluster_id_suits_the_cloud(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def cluster_id_suits_the_cloud(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a cluster id whose bit 0x80 collides with packet marks of ENI, Alibaba Cloud or aws-cni."""
     cloud = ipam_mode(facts) in _CLOUD_IPAM or setting(facts, "cni-chaining-mode") == "aws-cni"
     if not facts.id or not cloud or not facts.id & 0x80:
         return
-    yield finding(
-        "CM-ID-09",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Cluster {facts.host} has id {facts.id}; with ENI, Alibaba Cloud and aws-cni, ids 128-255 and 384-511 "
         "collide with packet marks",
         evidence=config_evidence(facts, "cluster-id", "ipam", "cni-chaining-mode"),
@@ -219,14 +206,13 @@ def cluster_id_suits_the_cloud(context: CheckContext, facts: ClusterFacts) -> It
 
 
 @check("CM-MESH-01")
-def hosts_are_different_clusters(context: CheckContext) -> Iterator[Finding]:
+def hosts_are_different_clusters(context: CheckContext) -> Iterator[Flaw]:
     """Report hosts of the inventory that lead to one cluster."""
     answered = [context.facts[host] for host in context.mesh.clusters if host in context.facts]
     for uid, hosts in grouped(answered, lambda f: f.uid).items():
         if uid and len(hosts) > 1:
-            yield group_finding(
-                "CM-MESH-01",
-                _holders_last(context, hosts, _holds_uid(uid)),
+            yield Flaw(
+                hosts=_holders_last(context, hosts, _holds_uid(uid)),
                 summary=f"Inventory hosts {listed(hosts)} are the same cluster",
                 evidence=f"the namespace where Cilium runs has the uid {uid} behind each of them",
                 fix="Correct cilium_mesh_kubeconfig or cilium_mesh_context of these hosts, or name only one of them in "

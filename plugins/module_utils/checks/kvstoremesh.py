@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from ..findings.finding import Finding
-from ..findings.wording import finding, listed, show, where
+from ..findings.wording import listed, show, where
 from ..mesh.facts.cluster import ClusterFacts
 from .context import CheckContext
+from .flaw import Flaw
 from .registry import check
 
 _URL = re.compile(r"https?://[^\s\"',]+")
@@ -40,14 +40,12 @@ def _peers(facts: ClusterFacts) -> Iterator[tuple[str, bool]]:
 
 
 @check("CM-KVM-01")
-def agents_use_kvstoremesh(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def agents_use_kvstoremesh(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report agents that dial peers although kvstoremesh runs."""
     past = sorted(name for name, local in _peers(facts) if not local) if facts.runs_kvstoremesh else []
     if not past:
         return
-    yield finding(
-        "CM-KVM-01",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"kvstoremesh runs in {facts.host}, but its agents dial {listed(map(show, past), 3)} themselves: every node is one more "
         "client of the peer",
         evidence=f"{where(facts, 'Secret', facts.clustermesh.name)}: the endpoints of {listed(map(show, past))} are not "
@@ -57,7 +55,7 @@ def agents_use_kvstoremesh(context: CheckContext, facts: ClusterFacts) -> Iterat
 
 
 @check("CM-KVM-02")
-def kvstoremesh_has_the_peers_of_agents(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def kvstoremesh_has_the_peers_of_agents(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report peers for which agents ask a kvstoremesh that does not know them.
 
     The agents then wait: "remote cluster configuration required but not found".
@@ -67,9 +65,7 @@ def kvstoremesh_has_the_peers_of_agents(context: CheckContext, facts: ClusterFac
     if not lost:
         return
     why = f"Secret {facts.kvstoremesh.name} does not name it" if facts.runs_kvstoremesh else "kvstoremesh does not run"
-    yield finding(
-        "CM-KVM-02",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Agents of {facts.host} ask their own kvstoremesh for {listed(map(show, lost), 3)}, and {why}: the link cannot come up",
         evidence=f"{where(facts, 'Secret', facts.clustermesh.name)}: {listed(map(show, lost))} with the local endpoint; "
         f"{where(facts, 'Deployment', 'clustermesh-apiserver')}: {'container' if facts.runs_kvstoremesh else 'no container'} kvstoremesh",

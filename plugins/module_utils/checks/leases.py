@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from ..base.tables import count
 from ..findings.finding import Finding, Severity
-from ..findings.wording import config_evidence, finding, kubectl, lines, listed, show, where
+from ..findings.wording import config_evidence, kubectl, lines, listed, show, where
 from ..leases.agreement import is_certain, readable_copies, unwitnessed
 from ..leases.claims import without_ended_claims
 from ..leases.plan_tombstones import lockout_finding
@@ -31,6 +31,7 @@ from ..leases.registry import (
 from ..leases.tombstones import doubtful_deaths, remaining_access, returning_members, tombstones
 from ..mesh.facts.cluster import ClusterFacts
 from .context import CheckContext
+from .flaw import Flaw
 from .registry import check
 
 _LEAVE = "Or take the cluster out and back in under its new name and id: disconnect with mesh_connect_clusters naming it, then connect."
@@ -42,7 +43,7 @@ def _members(context: CheckContext) -> dict[str, ClusterFacts]:
 
 
 @check("CM-LEASE-01")
-def members_use_leased_name_and_id(context: CheckContext) -> Iterator[Finding]:
+def members_use_leased_name_and_id(context: CheckContext) -> Iterator[Flaw]:
     """Report a member whose name or id is not the one of its active lease."""
     registry = context.leases
     for host, facts in context.mesh.members_in(context.facts).items():
@@ -51,8 +52,7 @@ def members_use_leased_name_and_id(context: CheckContext) -> Iterator[Finding]:
             continue
         if facts.uid and lease.uid not in ("", facts.uid):
             continue  # CM-LEASE-02
-        yield finding(
-            "CM-LEASE-01",
+        yield Flaw(
             cluster=host,
             summary=f"Cluster {host} was renumbered or renamed while it is in the mesh, which knows it by {lease_text(lease)}",
             evidence=f"{config_evidence(facts, 'cluster-name', 'cluster-id')}; ConfigMap {registry_name(context.mesh.binding)}: "
@@ -62,15 +62,14 @@ def members_use_leased_name_and_id(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-LEASE-02")
-def members_are_the_clusters_of_their_leases(context: CheckContext) -> Iterator[Finding]:
+def members_are_the_clusters_of_their_leases(context: CheckContext) -> Iterator[Flaw]:
     """Report a member whose uid is not the one of its active lease."""
     registry = context.leases
     for host, facts in context.mesh.members_in(context.facts).items():
         lease = registry.active(host)
         if lease is None or not lease.uid or not facts.uid or lease.uid == facts.uid:
             continue
-        yield finding(
-            "CM-LEASE-02",
+        yield Flaw(
             cluster=host,
             summary=f"Inventory host {host} leads to another cluster than the one that holds the lease of {lease_text(lease)}",
             evidence=f"the namespace where Cilium runs has the uid {facts.uid}; leased to uid {show(lease.uid)} in ConfigMap "
@@ -84,15 +83,14 @@ def members_are_the_clusters_of_their_leases(context: CheckContext) -> Iterator[
 
 
 @check("CM-LEASE-03")
-def name_and_id_are_not_leased_to_another(context: CheckContext) -> Iterator[Finding]:
+def name_and_id_are_not_leased_to_another(context: CheckContext) -> Iterator[Flaw]:
     """Report a member whose name or id is leased to another cluster."""
     members, everywhere = context.mesh.members_in(context.facts), context.decisions.mesh.clusters
     registry = without_ended_claims(context.leases, everywhere, context.now)
     for host, facts in members.items():
         taken = [lease for lease in registry.leases if lease.holds and _collides(lease, facts) and not _lease_ends(lease, context)]
         if taken:
-            yield finding(
-                "CM-LEASE-03",
+            yield Flaw(
                 cluster=host,
                 peer=taken[0].host if taken[0].host in members else "",
                 summary=f"Cluster {host} uses a name or an id that the mesh has leased to {show(taken[0].host)}",
@@ -121,7 +119,7 @@ def _lease_ends(lease: Lease, context: CheckContext) -> bool:
 
 
 @check("CM-LEASE-04")
-def ids_are_not_in_quarantine(context: CheckContext) -> Iterator[Finding]:
+def ids_are_not_in_quarantine(context: CheckContext) -> Iterator[Flaw]:
     """Report a member whose id another cluster released, while its quarantine lasts."""
     registry = context.leases
     for host, facts in context.mesh.members_in(context.facts).items():
@@ -131,8 +129,7 @@ def ids_are_not_in_quarantine(context: CheckContext) -> Iterator[Finding]:
         resting = [r for r in registry.released(facts.id) if r.uid != facts.uid and quarantine_end(r) > context.now]
         if resting:
             latest = max(resting, key=quarantine_end)
-            yield finding(
-                "CM-LEASE-04",
+            yield Flaw(
                 cluster=host,
                 summary=f"Cluster {host} uses id {facts.id}, which {show(latest.host)} released only at {latest.since}",
                 evidence=f"ConfigMap {registry_name(context.mesh.binding)}: released {lease_text(latest)}",
@@ -141,7 +138,7 @@ def ids_are_not_in_quarantine(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-LEASE-15")
-def assignments_are_finished(context: CheckContext) -> Iterator[Finding]:
+def assignments_are_finished(context: CheckContext) -> Iterator[Flaw]:
     """Report a member whose assigned name and id are still reserved and not active.
 
     cilium-config has the new name and id; whether the pods use them, only the run that restarts them knows.
@@ -150,8 +147,7 @@ def assignments_are_finished(context: CheckContext) -> Iterator[Finding]:
     for host, facts in context.mesh.members_in(context.facts).items():
         claims = [one for one in registry.leases if one.host == host and one.state is LeaseState.RESERVED]
         if registry.active(host) is None and any((one.name, one.id) == (facts.name, facts.id) for one in claims):
-            yield finding(
-                "CM-LEASE-15",
+            yield Flaw(
                 cluster=host,
                 summary=f"Cluster {host} was given its name and id, but it is not proven that all its workloads were restarted since",
                 evidence=f"{config_evidence(facts, 'cluster-name', 'cluster-id')}; claimed, and not active, in ConfigMap "
@@ -161,7 +157,7 @@ def assignments_are_finished(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-LEASE-05")
-def lease_copies_agree(context: CheckContext) -> Iterator[Finding]:
+def lease_copies_agree(context: CheckContext) -> Iterator[Flaw]:
     """Report a member whose copy of the lease registry is missing, unreadable or out of date.
 
     The check needs at least one copy: before the first connect there is none, and none is missing.
@@ -181,8 +177,7 @@ def lease_copies_agree(context: CheckContext) -> Iterator[Finding]:
         else:
             known, what = bool(unwitnessed(whole, copy)), "lacks leases that copies of other members hold"
         if known:
-            yield finding(
-                "CM-LEASE-05",
+            yield Flaw(
                 cluster=host,
                 summary=f"The copy of the mesh's leases in {host} {what}",
                 evidence=where(members[host], "ConfigMap", registry_name(context.mesh.binding)),
@@ -192,7 +187,7 @@ def lease_copies_agree(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-LEASE-16")
-def lease_copies_hold_no_claims_of_their_own(context: CheckContext) -> Iterator[Finding]:
+def lease_copies_hold_no_claims_of_their_own(context: CheckContext) -> Iterator[Flaw]:
     """Report a member whose copy of the lease registry holds leases, or later versions of them, that no other copy holds.
 
     It blocks only where two copies can be read and one says that the other member died: connecting that member could let a stranger in.
@@ -205,8 +200,7 @@ def lease_copies_hold_no_claims_of_their_own(context: CheckContext) -> Iterator[
         alone = unwitnessed(copy, context.leases if certain else merge(others)) if others else ()
         dead = [item.host for item in doubts.get(host, ()) if item.host not in context.take_back]
         if alone:
-            yield finding(
-                "CM-LEASE-16",
+            yield Flaw(
                 severity=Severity.BLOCKING if dead else None,
                 cluster=host,
                 summary=f"The copy of the mesh's leases in {host} holds {count(len(alone), 'lease')} that no other member confirms: "
@@ -224,7 +218,7 @@ def lease_copies_hold_no_claims_of_their_own(context: CheckContext) -> Iterator[
 
 
 @check("CM-LEASE-06")
-def lease_registry_name_is_free(context: CheckContext) -> Iterator[Finding]:
+def lease_registry_name_is_free(context: CheckContext) -> Iterator[Flaw]:
     """Report a ConfigMap of the lease registry's name that belongs to another writer or a later release."""
     members = context.mesh.members_in(context.facts)
     name = registry_name(context.mesh.binding)
@@ -233,8 +227,7 @@ def lease_registry_name_is_free(context: CheckContext) -> Iterator[Finding]:
         foreign = facts.registry.present and not is_ours(facts.registry, context.mesh.binding)
         if not foreign and not isinstance(copy, NewerRegistry):
             continue
-        yield finding(
-            "CM-LEASE-06",
+        yield Flaw(
             cluster=host,
             summary=f"ConfigMap {name} of {host} is not overwritten: "
             + ("another writer made it" if foreign else "a later release of this collection wrote it"),
@@ -248,13 +241,12 @@ def lease_registry_name_is_free(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-TOMB-01")
-def returning_clusters_match_their_tombstones(context: CheckContext) -> Iterator[Finding]:
+def returning_clusters_match_their_tombstones(context: CheckContext) -> Iterator[Flaw]:
     """Report a returning cluster that differs from its tombstone."""
     for item in returning_members(context.mesh, context.facts):
         if not item.differences or item.host in context.take_back:
             continue
-        yield finding(
-            "CM-TOMB-01",
+        yield Flaw(
             cluster=item.host,
             summary=f"{item.host} is back, but it is not the cluster that was disconnected without its answer: {item.differences[0]}"
             + (f", and {len(item.differences) - 1} more" if len(item.differences) > 1 else ""),

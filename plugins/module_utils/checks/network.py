@@ -13,8 +13,7 @@ from ipaddress import ip_address
 from typing import Final
 
 from ..base.networks import Network, NetworkSet
-from ..findings.finding import Finding
-from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, lines, listed, restart, value_groups
+from ..findings.wording import config_evidence, helm, lines, listed, restart
 from ..mesh.cidrs import (
     BY_CILIUM,
     BY_CLOUD,
@@ -33,6 +32,7 @@ from ..mesh.endpoints.addresses import canonical_ip, is_ip
 from ..mesh.facts.cluster import ClusterFacts
 from ..mesh.versions.cilium_config import enabled, ip_versions, routing_mode, setting, tunnel, underlay
 from .context import CheckContext, members
+from .flaw import Flaw, differing
 from .registry import check
 
 _DEFAULT_POOLS: Final = ("10.0.0.0/8", "fd00::/104")  # the chart's cluster-pool-ipv4-cidr and cluster-pool-ipv6-cidr
@@ -44,15 +44,14 @@ _SEPARATE: Final = (
 
 
 @check("CM-CIDR-01")
-def allocated_pod_ranges_are_disjoint(context: CheckContext) -> Iterator[Finding]:
+def allocated_pod_ranges_are_disjoint(context: CheckContext) -> Iterator[Flaw]:
     """Report clusters with a common peer whose allocated pod ranges overlap.
 
     Open-source Cilium has no workaround: a pod address must mean one pod (cilium PR 22687 is groundwork only).
     """
     for overlap in overlaps(claim for facts in members(context) for claim in allocated_ranges(facts)):
-        yield group_finding(
-            "CM-CIDR-01",
-            overlap.hosts,
+        yield Flaw(
+            hosts=overlap.hosts,
             summary=f"Clusters {listed(overlap.hosts)} give out the same pod addresses",
             evidence=describe(overlap.pairs),
             fix=lines(
@@ -85,7 +84,7 @@ def _family_of(overlap: Overlap, host: str) -> int:
 
 
 @check("CM-CIDR-02")
-def pod_pools_are_disjoint(context: CheckContext) -> Iterator[Finding]:
+def pod_pools_are_disjoint(context: CheckContext) -> Iterator[Flaw]:
     """Report clusters with a common peer whose pools of pod addresses overlap.
 
     A pool is the range that a cluster may allocate from. It is compared with the pools of the others and with what they have allocated.
@@ -95,9 +94,8 @@ def pod_pools_are_disjoint(context: CheckContext) -> Iterator[Finding]:
         claims += pool_ranges(facts) or allocated_ranges(facts)
     for overlap in overlaps(claims, only_pools=True):
         default = any(str(claim.network) in _DEFAULT_POOLS for pair in overlap.pairs for claim in pair)
-        yield group_finding(
-            "CM-CIDR-02",
-            overlap.hosts,
+        yield Flaw(
+            hosts=overlap.hosts,
             summary=f"The pod address pools of clusters {listed(overlap.hosts)} overlap: two nodes may be given the same range at any time",
             evidence=describe(overlap.pairs) + (". 10.0.0.0/8 and fd00::/104 are the chart's defaults" if default else ""),
             fix=lines(
@@ -115,7 +113,7 @@ def _pool_fix(context: CheckContext, overlap: Overlap) -> str:
 
 
 @check("CM-CIDR-03")
-def nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Finding]:
+def nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Flaw]:
     """Report nodes whose InternalIP lies in a pod range of another cluster."""
     claims = [claim for facts in members(context) for claim in allocated_ranges(facts)]
     claims += [claim for facts in members(context) for claim in _node_addresses(facts)]
@@ -124,9 +122,8 @@ def nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Finding]:
         if not mixed:
             continue
         hosts = sorted({claim.host for pair in mixed for claim in pair})
-        yield group_finding(
-            "CM-CIDR-03",
-            hosts,
+        yield Flaw(
+            hosts=hosts,
             summary=f"Clusters {listed(hosts)}: nodes of one have addresses that another gives to its pods",
             evidence=describe(mixed),
             fix=lines(
@@ -137,7 +134,7 @@ def nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-CIDR-04")
-def services_and_own_nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Finding]:
+def services_and_own_nodes_are_outside_pod_ranges(context: CheckContext) -> Iterator[Flaw]:
     """Report addresses of Services that are in a pod range, or of a node, of any member; and nodes in pod ranges of their own cluster.
 
     Service ranges are in no object that is read, so a Service stands for its range. The chart's default pools are left out: they hold every
@@ -161,9 +158,8 @@ def services_and_own_nodes_are_outside_pod_ranges(context: CheckContext) -> Iter
             f"{taken.host} ({taken.source})"
             for taken, service in pairs
         )
-        yield group_finding(
-            "CM-CIDR-04",
-            hosts,
+        yield Flaw(
+            hosts=hosts,
             summary=f"{listed(hosts)}: an address of a Service is also one of pods or nodes, which its cluster may not reach",
             evidence="; ".join(shown),
             fix=_SEPARATE,
@@ -173,9 +169,8 @@ def services_and_own_nodes_are_outside_pod_ranges(context: CheckContext) -> Iter
         taken = NetworkSet(claim.network for claim in own)
         inside = [claim for claim in _node_addresses(facts) if taken.contains(claim.network)]
         if inside:
-            yield group_finding(
-                "CM-CIDR-04",
-                (facts.host,),
+            yield Flaw(
+                hosts=(facts.host,),
                 summary=f"Cluster {facts.host} gives addresses of its own nodes to pods",
                 evidence="; ".join(f"{claim.source} is {claim.network.network_address}" for claim in inside[:PAIRS_KEPT])
                 + f", and pods have {listed(str(claim.network) for claim in own)}",
@@ -190,7 +185,7 @@ def _node_addresses(facts: ClusterFacts) -> Iterator[AddressRange]:
 
 
 @check("CM-NODE-01")
-def node_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
+def node_addresses_are_unique(context: CheckContext) -> Iterator[Flaw]:
     """Report nodes of different clusters with the same InternalIP."""
     owners: dict[str, dict[str, str]] = {}
     for facts in members(context):
@@ -205,9 +200,8 @@ def node_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
     for group, ips in same.items():
         ips.sort(key=lambda ip: (ip_address(ip).version, int(ip_address(ip))))
         first = "; ".join(f"{ip}: {listed(f'{host} {owners[ip][host]}' for host in group)}" for ip in ips[:PAIRS_KEPT])
-        yield group_finding(
-            "CM-NODE-01",
-            group,
+        yield Flaw(
+            hosts=group,
             summary=f"Nodes of {listed(group)} have the same InternalIP: {listed(ips, 3)}",
             evidence=f"Node.status.addresses and CiliumNode.spec.addresses: {first}",
             fix="Nodes of all clusters must reach each other by InternalIP. Renumber the nodes of all but one cluster, "
@@ -215,42 +209,23 @@ def node_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
         )
 
 
-def _differing_setting(
-    context: CheckContext, code: str, name: str, value_of: Callable[[ClusterFacts], str], summary: str, fix: str
-) -> Iterator[Finding]:
-    """Yield one finding with ``code`` if ``value_of`` differs between the members."""
-    groups = grouped(members(context), value_of)
-    if len(groups) > 1:
-        hosts = [host for group in groups.values() for host in group]
-        yield group_finding(code, hosts, summary=summary, evidence=f"cilium-config, {value_groups(groups, name)}", fix=fix)
-
-
 @check("CM-NET-01")
-def routing_modes_agree(context: CheckContext) -> Iterator[Finding]:
+def routing_modes_agree(context: CheckContext) -> Iterator[Flaw]:
     """Report connected clusters with different routing modes."""
-    yield from _differing_setting(
-        context,
-        "CM-NET-01",
-        "routing-mode",
-        routing_mode,
-        "The clusters route pod traffic in different ways",
-        "Set the same Helm value routingMode in all clusters.",
-    )
+    summary = "The clusters route pod traffic in different ways"
+    return differing(members(context), "routing-mode", routing_mode, summary, "Set the same Helm value routingMode in all clusters.")
 
 
 @check("CM-NET-02")
-def tunnels_agree(context: CheckContext) -> Iterator[Finding]:
+def tunnels_agree(context: CheckContext) -> Iterator[Flaw]:
     """Report connected clusters with different tunnel protocols or ports."""
-    groups = grouped((f for f in members(context) if routing_mode(f) == "tunnel"), tunnel)
-    if len(groups) > 1:
-        hosts = [host for group in groups.values() for host in group]
-        yield group_finding(
-            "CM-NET-02",
-            hosts,
-            summary="The clusters use different tunnels, so their nodes cannot read each other's packets",
-            evidence=f"cilium-config, {value_groups(groups, 'tunnel-protocol and tunnel-port')}",
-            fix="Set the same Helm values tunnelProtocol and tunnelPort in all clusters.",
-        )
+    return differing(
+        (f for f in members(context) if routing_mode(f) == "tunnel"),
+        "tunnel-protocol and tunnel-port",
+        tunnel,
+        "The clusters use different tunnels, so their nodes cannot read each other's packets",
+        "Set the same Helm values tunnelProtocol and tunnelPort in all clusters.",
+    )
 
 
 def _address_families(facts: ClusterFacts) -> str:
@@ -259,11 +234,10 @@ def _address_families(facts: ClusterFacts) -> str:
 
 
 @check("CM-NET-03")
-def address_families_agree(context: CheckContext) -> Iterator[Finding]:
+def address_families_agree(context: CheckContext) -> Iterator[Flaw]:
     """Report connected clusters with different IP families."""
-    yield from _differing_setting(
-        context,
-        "CM-NET-03",
+    return differing(
+        members(context),
         "enable-ipv4 and enable-ipv6",
         _address_families,
         "The clusters do not all use the same address families",
@@ -272,7 +246,7 @@ def address_families_agree(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-NET-04")
-def native_ranges_cover_peers(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
+def native_ranges_cover_peers(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Flaw]:
     """Report pods of a peer outside of the native routing range.
 
     Traffic to them is masqueraded, so that the peer sees node addresses and policies see ``world``.
@@ -289,9 +263,7 @@ def native_ranges_cover_peers(context: CheckContext, local: ClusterFacts, peers:
             wanted = (pool_ranges(peer) or allocated_ranges(peer)) if peer.config is not None else ()
             outside = [c for c in wanted if c.network.version == version and not own.contains(c.network)]
             if outside:
-                yield finding(
-                    "CM-NET-04",
-                    cluster=local.host,
+                yield Flaw(
                     peer=peer.host,
                     summary=f"{local.host} masquerades traffic to pods of {peer.host}: they are outside of its native routing range",
                     evidence=f"{config_evidence(local, key)}; {peer.host}: {listed(f'{c.network} ({c.source})' for c in outside)}",
@@ -304,7 +276,7 @@ _DERIVED = {"eni": "of the VPC", "alibabacloud": "of the VPC"}
 
 
 @check("CM-NET-05")
-def native_range_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def native_range_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report native routing without a native routing range.
 
     Traffic outside of the range is masqueraded; agents without a range of the cloud do not start (pkg/option).
@@ -323,9 +295,7 @@ def native_range_is_set(context: CheckContext, facts: ClusterFacts) -> Iterator[
         why = f"the range is that {_DERIVED[ipam_mode(facts)]}, so traffic to pods of peers outside of it is masqueraded"
     else:
         why = "new agent pods do not start"
-    yield finding(
-        "CM-NET-05",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"{facts.host} routes natively without a native routing range: {why}",
         evidence=config_evidence(facts, *(f"{family}-native-routing-cidr" for family in missing), "enable-ip-masq-agent", "ipam"),
         fix=lines(
@@ -350,30 +320,22 @@ _DATAPATH: Final[tuple[tuple[str, str, Callable[[ClusterFacts], str], str, str],
 
 
 @check("CM-NET-06")
-def datapath_settings_agree(context: CheckContext) -> Iterator[Finding]:
+def datapath_settings_agree(context: CheckContext) -> Iterator[Flaw]:
     """Report connected clusters that differ in a datapath setting of ``_DATAPATH``."""
     for key, value, used, mode, meaning in _DATAPATH:
         clusters = [f for f in members(context) if mode in ("", routing_mode(f))]
-        groups = grouped(clusters, used)
-        if len(groups) > 1:
-            yield group_finding(
-                "CM-NET-06",
-                [host for group in groups.values() for host in group],
-                summary=f"The clusters differ in {key}: {meaning}",
-                evidence=f"cilium-config, {value_groups(groups, key)}",
-                fix=f"Set the same Helm value {value} in all clusters, or make sure that the network between them compensates for it.",
-            )
+        fix = f"Set the same Helm value {value} in all clusters, or make sure that the network between them compensates for it."
+        yield from differing(clusters, key, used, f"The clusters differ in {key}: {meaning}", fix)
 
 
 @check("CM-NET-07")
-def underlays_agree(context: CheckContext) -> Iterator[Finding]:
+def underlays_agree(context: CheckContext) -> Iterator[Flaw]:
     """Report connected clusters whose tunnels run over different IP families."""
-    groups = grouped((f for f in members(context) if routing_mode(f) == "tunnel"), underlay)
-    if len(groups) > 1:
-        yield group_finding(
-            "CM-NET-07",
-            [host for group in groups.values() for host in group],
-            summary="Some clusters tunnel between IPv4 and others between IPv6 addresses of nodes, so their nodes do not reach each other",
-            evidence=f"cilium-config (defaults by version where unset), {value_groups(groups, 'underlay-protocol')}",
-            fix="Set the same Helm value underlayProtocol in all clusters.",
-        )
+    return differing(
+        (f for f in members(context) if routing_mode(f) == "tunnel"),
+        "underlay-protocol",
+        underlay,
+        "Some clusters tunnel between IPv4 and others between IPv6 addresses of nodes, so their nodes do not reach each other",
+        "Set the same Helm value underlayProtocol in all clusters.",
+        note=" (defaults by version where unset)",
+    )

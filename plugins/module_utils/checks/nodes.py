@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 
 from ..base.networks import NetworkSet
-from ..findings.finding import Finding
-from ..findings.wording import command, finding, group_finding, listed
+from ..findings.wording import command, listed
 from ..mesh.cidrs import allocated_ranges, parse_networks
 from ..mesh.endpoints.addresses import canonical_ip, is_ip
 from ..mesh.endpoints.endpoint import MeshEndpoint
 from ..mesh.facts.cluster import ClusterFacts
 from .context import CheckContext, members
+from .flaw import Flaw
 from .registry import check
 
 
 @check("CM-NODE-02")
-def router_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
+def router_addresses_are_unique(context: CheckContext) -> Iterator[Flaw]:
     """Report nodes of different clusters with the same CiliumInternalIP.
 
     CiliumInternalIP is the address that answers for a node in the mesh. Within overlapping pod ranges CM-CIDR-01 is reported instead.
@@ -35,9 +35,8 @@ def router_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
         address = parse_networks([ip])[0]
         if len(hosts) < 2 or sum(ranges[host].contains(address) for host in hosts) > 1:
             continue
-        yield group_finding(
-            "CM-NODE-02",
-            sorted(hosts),
+        yield Flaw(
+            hosts=sorted(hosts),
             summary=f"Nodes of {listed(sorted(hosts))} have the same CiliumInternalIP {ip}",
             evidence="CiliumNode.spec.addresses: " + listed(f"{host} {name}" for host, name in sorted(hosts.items())),
             fix="Give all but one of the clusters another pod range, then recreate the nodes; a CiliumNode whose node is gone can be "
@@ -46,7 +45,7 @@ def router_addresses_are_unique(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-NODE-03")
-def node_addresses_are_routed(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def node_addresses_are_routed(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report private node addresses of a cluster whose mesh endpoint is public.
 
     Pods reach each other over the InternalIP of nodes, whichever address of the mesh endpoint is dialled (cilium issue 38406).
@@ -58,9 +57,7 @@ def node_addresses_are_routed(context: CheckContext, facts: ClusterFacts) -> Ite
     private = [ip for node in facts.nodes for ip in node.internal_ips if is_ip(ip) and not ip_address(ip).is_global]
     if not public or not private:
         return
-    yield finding(
-        "CM-NODE-03",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The mesh etcd of {facts.host} is dialled over public addresses; its pods are reached over the private addresses "
         "of its nodes, which have to be routed from all peers",
         evidence=f"dialled: {listed(public, 3)}; InternalIP of nodes: {listed(private, 3)}",
@@ -71,7 +68,7 @@ def node_addresses_are_routed(context: CheckContext, facts: ClusterFacts) -> Ite
 
 
 @check("CM-NODE-04")
-def nodes_are_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def nodes_are_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report nodes that are not ready.
 
     Peers go on sending to pods of nodes that are away (cilium issue 40504).
@@ -79,9 +76,7 @@ def nodes_are_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Find
     away = [node.name for node in facts.nodes if not node.ready]
     if facts.config is None or not away:
         return
-    yield finding(
-        "CM-NODE-04",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"{len(away)} of {len(facts.nodes)} nodes of {facts.host} are not ready; peers still send traffic to their pods",
         evidence=f"Node.status.conditions: {listed(away)}",
         fix=command("kubectl", "describe", "node", away[0]) + "\nA node that will not come back has to be deleted.",
@@ -89,7 +84,7 @@ def nodes_are_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Find
 
 
 @check("CM-NODE-05")
-def announced_addresses_are_current(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def announced_addresses_are_current(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report CiliumNodes with other addresses than their nodes have.
 
     Agents publish the addresses of their start. A changed address reaches the mesh only after a restart of the agent.
@@ -100,9 +95,7 @@ def announced_addresses_are_current(context: CheckContext, facts: ClusterFacts) 
         if have and published and have.isdisjoint(published):
             wrong.append(f"{node.name} has {listed(sorted(have))}, CiliumNode says {listed(sorted(published))}")
     if wrong:
-        yield finding(
-            "CM-NODE-05",
-            cluster=facts.host,
+        yield Flaw(
             summary=f"Peers of {facts.host} send traffic for its pods to addresses that its nodes do not have",
             evidence=listed(wrong),
             fix=command("kubectl", "--namespace", facts.namespace, "rollout", "restart", "daemonset/cilium"),

@@ -7,8 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..findings.finding import Finding
-from ..findings.wording import cilium_cli, finding, helm, kubectl, lines, listed, show, where
+from ..findings.wording import cilium_cli, helm, kubectl, lines, listed, show, where
 from ..links.drift import was_ours
 from ..links.peer_keys import DesiredKeys, Link, agents_keys, keys_for_peer, would_conflict
 from ..mesh.binding.model import MANAGER_DOMAIN
@@ -23,6 +22,7 @@ from ..mesh.trust.link_trust import Trust
 from ..mesh.versions.minors import aliases_in_config, aliases_in_template, cilium_version, reader_version
 from ..plan.steps import PlanOptions
 from .context import CheckContext
+from .flaw import Flaw
 from .registry import check
 
 
@@ -54,7 +54,7 @@ def _helm_objects(facts: ClusterFacts, *, kept: bool) -> list[tuple[str, str]]:
 
 
 @check("CM-OWN-01")
-def peer_objects_are_not_owned_by_helm(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def peer_objects_are_not_owned_by_helm(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report objects with peers that a Helm upgrade changes or deletes.
 
     What an upgrade with config.enabled=true does depends on the case (mesh/ownership/helm_upgrade.py); one with false deletes the objects
@@ -65,9 +65,7 @@ def peer_objects_are_not_owned_by_helm(context: CheckContext, facts: ClusterFact
         return
     names = [f"{kind.lower()}/{name}" for kind, name in objects]
     upgrade = helm_upgrade(facts)
-    yield finding(
-        "CM-OWN-01",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Helm owns the objects of {facts.host} that hold peers: its next upgrade would {upgrade.effect}",
         evidence=[
             f"label {HELM_LABEL} or annotation {HELM_NAME} on {listed(where(facts, k, n) for k, n in objects)}",
@@ -87,7 +85,7 @@ def peer_objects_are_not_owned_by_helm(context: CheckContext, facts: ClusterFact
 
 
 @check("CM-OWN-04")
-def hand_over_from_helm_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def hand_over_from_helm_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report objects with peers that still have Helm's marks beside the resource policy "keep".
 
     Helm leaves its labels on objects that it does not manage any more, so the objects cannot prove the second half of the hand-over.
@@ -95,9 +93,7 @@ def hand_over_from_helm_is_finished(context: CheckContext, facts: ClusterFacts) 
     objects = _helm_objects(facts, kept=True)
     if not objects:
         return
-    yield finding(
-        "CM-OWN-04",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The objects of {facts.host} that hold peers were released by Helm if clustermesh.config.enabled=false was "
         "set; that cannot be seen here",
         evidence=f"{KEEP}=keep and Helm's marks on {listed(where(facts, k, n) for k, n in objects)}",
@@ -121,14 +117,12 @@ def hand_over_from_helm_is_finished(context: CheckContext, facts: ClusterFacts) 
 
 
 @check("CM-OWN-05")
-def peer_objects_are_not_tracked_by_argo(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def peer_objects_are_not_tracked_by_argo(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report objects with peers that Argo CD tracks."""
     tracked = [(k, n) for k, n, o in _objects(facts) if any(key in o.annotations or key in o.labels for key in ARGO.marks)]
     if not tracked:
         return
-    yield finding(
-        "CM-OWN-05",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Argo CD tracks the objects of {facts.host} that hold peers and may undo what connect writes",
         evidence=f"{ARGO.marks[0]} on {listed(where(facts, k, n) for k, n in tracked)}",
         fix="Set clustermesh.config.enabled=false in the Application's Helm values and annotate the objects with "
@@ -137,7 +131,7 @@ def peer_objects_are_not_tracked_by_argo(context: CheckContext, facts: ClusterFa
 
 
 @check("CM-OWN-02")
-def peer_keys_are_not_foreign(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
+def peer_keys_are_not_foreign(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Flaw]:
     """Report keys of a link that another writer owned before this binding.
 
     The decision is the planner's, so that what blocks is known before the plan is made.
@@ -151,7 +145,7 @@ def peer_keys_are_not_foreign(context: CheckContext, local: ClusterFacts, peers:
                 foreign.setdefault(secret.name, []).append(key)
                 managers.update(secret.keys[key].managers)
         if foreign:
-            yield _foreign_keys_finding(local, peer, foreign, sorted(managers - {own}))
+            yield _foreign_keys(local, peer, foreign, sorted(managers - {own}))
 
 
 def has_keys_of_others(local: ClusterFacts, own: str) -> bool:
@@ -201,13 +195,11 @@ def _desired_keys(context: CheckContext, local: ClusterFacts, peer: ClusterFacts
     return wanted | {(local.clustermesh.name, key): value for key, value in through.items()}
 
 
-def _foreign_keys_finding(local: ClusterFacts, peer: ClusterFacts, foreign: Mapping[str, list[str]], managers: list[str]) -> Finding:
-    """Return CM-OWN-02 for the keys ``foreign`` (Secret -> keys) that ``managers`` own."""
+def _foreign_keys(local: ClusterFacts, peer: ClusterFacts, foreign: Mapping[str, list[str]], managers: list[str]) -> Flaw:
+    """Return the flaw of the keys ``foreign`` (Secret -> keys) that ``managers`` own."""
     other_binding = any(m.startswith(f"{MANAGER_DOMAIN}/") for m in managers)
     removals = [_removal_command(local, name, keys) for name, keys in foreign.items()]
-    return finding(
-        "CM-OWN-02",
-        cluster=local.host,
+    return Flaw(
         peer=peer.host,
         summary=f"{local.host} already has a peer {show(peer.name)} that "
         + ("belongs to another binding" if other_binding else "does not belong to this binding")
@@ -232,7 +224,7 @@ def _removal_command(facts: ClusterFacts, secret: str, keys: list[str]) -> str:
 
 
 @check("CM-OWN-03")
-def host_aliases_are_not_foreign(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def host_aliases_are_not_foreign(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a host alias of another owner for an address that a link needs.
 
     hostAliases are merged by address: one address has one list of names and one owner.
@@ -246,9 +238,7 @@ def host_aliases_are_not_foreign(context: CheckContext, facts: ClusterFacts) -> 
         wanted = names.get(canonical_ip(alias.ip) if is_ip(alias.ip) else "")
         if wanted is None or own in alias.managers or set(alias.hostnames) == wanted:
             continue
-        yield finding(
-            "CM-OWN-03",
-            cluster=facts.host,
+        yield Flaw(
             summary=f"{workload.kind} {workload.name} of {facts.host} gives the address {alias.ip} of a peer other names; it "
             "is not overwritten",
             evidence=f"{where(facts, workload.kind, workload.name)} spec.template.spec.hostAliases: {alias.ip} is "

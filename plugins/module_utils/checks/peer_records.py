@@ -13,12 +13,12 @@ from ipaddress import ip_network
 from ..base.networks import Network, NetworkSet
 from ..base.numbers import whole_number
 from ..etcd.peer_records import ADDRESSES, CONFIG, IDENTITIES, NODES, RESERVED, PeerRecords, identity_range
-from ..findings.finding import Finding
-from ..findings.wording import finding, listed, show
+from ..findings.wording import listed, show
 from ..mesh.cidrs import allocated_ranges, parse_networks, pool_ranges
 from ..mesh.facts.cluster import ClusterFacts
 from ..mesh.versions.cilium_config import setting
 from .context import CheckContext
+from .flaw import Flaw
 from .registry import check
 
 _FIX = (
@@ -39,7 +39,7 @@ def _evidence(records: PeerRecords, prefix: str, texts: Iterable[str]) -> str:
 
 
 @check("CM-CLAIM-01")
-def published_name_and_id_are_configured(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def published_name_and_id_are_configured(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a cluster-config in etcd with another name or id than cilium-config."""
     records = _comparable_records(context, facts)
     if records is None:
@@ -52,9 +52,7 @@ def published_name_and_id_are_configured(context: CheckContext, facts: ClusterFa
         text = f"{claim}, and {facts.id} in cilium-config"
     else:
         return
-    yield finding(
-        "CM-CLAIM-01",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"{facts.host} publishes another name or id to its peers than it has on record",
         evidence=_evidence(records, CONFIG + facts.name, [text]),
         fix=f"If name or id were changed and clustermesh-apiserver was not restarted, restart it. {_FIX}",
@@ -62,7 +60,7 @@ def published_name_and_id_are_configured(context: CheckContext, facts: ClusterFa
 
 
 @check("CM-CLAIM-02")
-def published_nodes_are_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def published_nodes_are_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report nodes in the peer records that are not nodes of the cluster."""
     records = _comparable_records(context, facts)
     if records is None:
@@ -83,9 +81,7 @@ def published_nodes_are_own(context: CheckContext, facts: ClusterFacts) -> Itera
         elif taken:
             found.append(f"{show(node.key)} has the address {listed(taken)}")
     if found:
-        yield finding(
-            "CM-CLAIM-02",
-            cluster=facts.host,
+        yield Flaw(
             summary=f"{facts.host} publishes to its peers {len(found)} of {len(records.nodes)} nodes that are not its own",
             evidence=_evidence(records, NODES, found),
             fix=_FIX,
@@ -93,7 +89,7 @@ def published_nodes_are_own(context: CheckContext, facts: ClusterFacts) -> Itera
 
 
 @check("CM-CLAIM-03")
-def published_addresses_are_not_of_others(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def published_addresses_are_not_of_others(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report published pod addresses that belong to another member."""
     records = _comparable_records(context, facts)
     if records is None:
@@ -109,9 +105,7 @@ def published_addresses_are_not_of_others(context: CheckContext, facts: ClusterF
         nodes = [host for host, addresses in on_nodes if host_ip and host_ip in addresses]
         found += [f"{text} is said to be on node {host_ip} of {listed(nodes)}"] if nodes else []
     if found:
-        yield finding(
-            "CM-CLAIM-03",
-            cluster=facts.host,
+        yield Flaw(
             summary=f"{facts.host} publishes {len(found)} addresses as its own that belong to another member",
             evidence=_evidence(records, ADDRESSES, found),
             fix=_FIX,
@@ -119,7 +113,7 @@ def published_addresses_are_not_of_others(context: CheckContext, facts: ClusterF
 
 
 @check("CM-CLAIM-04")
-def published_addresses_are_in_pod_networks(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def published_addresses_are_in_pod_networks(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report published pod addresses that are in none of the cluster's pod networks."""
     records, own = _comparable_records(context, facts), _networks(facts)
     if records is None or not own:  # in ENI mode and similar IPAM modes no ranges are configured
@@ -129,9 +123,7 @@ def published_addresses_are_in_pod_networks(context: CheckContext, facts: Cluste
     known = [own.contains, *(ranges.overlaps for ranges in theirs)]
     found = [text for text, network in said if network is None or not any(has(network) for has in known)]
     if found:
-        yield finding(
-            "CM-CLAIM-04",
-            cluster=facts.host,
+        yield Flaw(
             summary=f"{facts.host} publishes {len(found)} addresses that are in none of its pod networks",
             evidence=_evidence(records, ADDRESSES, found) + f"; on record: {listed(str(network) for network in _pod_networks(facts))}",
             fix="If the cluster got further pod networks, cilium-config and its CiliumNodes must show them. " + _FIX,
@@ -139,7 +131,7 @@ def published_addresses_are_in_pod_networks(context: CheckContext, facts: Cluste
 
 
 @check("CM-CLAIM-05")
-def published_identities_are_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def published_identities_are_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report published security identities outside of the cluster's identity range."""
     records = _comparable_records(context, facts)
     if records is None or not facts.id:
@@ -154,9 +146,7 @@ def published_identities_are_own(context: CheckContext, facts: ClusterFacts) -> 
         if number is not None and number >= RESERVED and number not in allowed:
             found.append(f"{show(address.key)} has identity {number}")
     if found:
-        yield finding(
-            "CM-CLAIM-05",
-            cluster=facts.host,
+        yield Flaw(
             summary=f"{facts.host} publishes {len(found)} identities that belong to other clusters: policies of its peers would allow them",
             evidence=_evidence(records, IDENTITIES, found) + f"; its range is {allowed.start} to {allowed.stop - 1}",
             fix="Identities of an earlier id or name stay behind when these are changed (cilium/cilium#36338): delete these. " + _FIX,
@@ -164,7 +154,7 @@ def published_identities_are_own(context: CheckContext, facts: ClusterFacts) -> 
 
 
 @check("CM-CLAIM-06")
-def published_max_clusters_is_configured(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def published_max_clusters_is_configured(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a published max-connected-clusters that differs from cilium-config."""
     records = _comparable_records(context, facts)
     capabilities = (records.config or {}).get("capabilities") if records is not None else None
@@ -172,9 +162,7 @@ def published_max_clusters_is_configured(context: CheckContext, facts: ClusterFa
         return
     published = capabilities.get("maxConnectedClusters") or 255  # an older release does not publish the value, and uses 255
     if published != _max_connected(facts):
-        yield finding(
-            "CM-CLAIM-06",
-            cluster=facts.host,
+        yield Flaw(
             summary=f"{facts.host} publishes another max-connected-clusters than its cilium-config holds",
             evidence=_evidence(records, CONFIG + facts.name, [f"{show(str(published))}, and {_max_connected(facts)} in cilium-config"]),
             fix="Restart clustermesh-apiserver if the value was changed; it must be equal in all clusters and may not change in a mesh.",
@@ -182,15 +170,13 @@ def published_max_clusters_is_configured(context: CheckContext, facts: ClusterFa
 
 
 @check("CM-CLAIM-07")
-def peer_records_are_complete(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def peer_records_are_complete(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report peer records that were not read, or not completely."""
     records = context.peer_records.get(facts.host)
     if records is None or not (records.problem or records.cut):
         return
     more = [f"{records.counts[prefix]} keys below {prefix}" for prefix in records.cut]
-    yield finding(
-        "CM-CLAIM-07",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The peer records of {facts.host} were " + ("not read completely" if records.problem else "compared only in part"),
         evidence=records.problem or f"there are {listed(more)}; the first 5000 of each are compared",
         fix="Connect first: peer records are read with the credentials of the links. The controller must reach the mesh endpoint, and "

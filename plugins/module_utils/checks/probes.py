@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from ..findings.finding import Finding
-from ..findings.wording import finding, kubectl, lines, listed, show, where
+from ..findings.wording import kubectl, lines, listed, show, where
 from ..mesh.facts.cluster import ClusterFacts, ProbeResult
 from .context import CheckContext
+from .flaw import Flaw
 from .registry import check
 
 RENEWAL: timedelta = timedelta(minutes=10)
@@ -34,14 +34,12 @@ def _place(probe: ProbeResult) -> str:
 
 
 @check("CM-PROBE-01")
-def server_certificate_is_trusted(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def server_certificate_is_trusted(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report an endpoint whose certificate does not verify as that of the cluster's mesh etcd."""
     failed = [probe for probe in _probes(context, facts, "refuted") if not probe.verified]
     if not failed:
         return
-    yield finding(
-        "CM-PROBE-01",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The server at {listed(map(_place, failed))} is not proven to be the mesh etcd of {facts.host}: peers that reach it "
         "refuse it, and their links stay in stage tls",
         evidence=f"TLS handshake from here for {show(failed[0].hostname)} with the CA in {where(facts, 'Secret', facts.server_cert.name)}: "
@@ -56,7 +54,7 @@ def server_certificate_is_trusted(context: CheckContext, facts: ClusterFacts) ->
 
 
 @check("CM-PROBE-02")
-def server_certificate_is_the_clusters_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def server_certificate_is_the_clusters_own(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report an endpoint whose trusted certificate is not the one of the cluster.
 
     Where several clusters share one CA, a wildcard certificate verifies for all of them: only the certificate itself tells them apart.
@@ -64,9 +62,7 @@ def server_certificate_is_the_clusters_own(context: CheckContext, facts: Cluster
     failed = [probe for probe in _probes(context, facts, "refuted") if probe.verified and not _may_be_renewed(context, facts, probe)]
     if not failed:
         return
-    yield finding(
-        "CM-PROBE-02",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The server at {listed(map(_place, failed))} shows a trusted certificate, but not the one of {facts.host}",
         evidence=_fingerprints_text(context, facts, failed),
         fix=lines(
@@ -80,7 +76,7 @@ def server_certificate_is_the_clusters_own(context: CheckContext, facts: Cluster
 
 
 @check("CM-PROBE-03")
-def mesh_endpoint_is_reached(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def mesh_endpoint_is_reached(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report an endpoint that the controller cannot reach.
 
     The controller may be in a network where no peer is, so this proves nothing against the link.
@@ -90,9 +86,7 @@ def mesh_endpoint_is_reached(context: CheckContext, facts: ClusterFacts) -> Iter
         return
     proven = len(_probes(context, facts, "proven"))
     more = f"; {proven} other address{'es' if proven > 1 else ''} of it proven" if proven else ""
-    yield finding(
-        "CM-PROBE-03",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The controller cannot verify that {facts.host} answers at {listed(map(_place, failed))}",
         evidence="TLS handshake from here: "
         + "; ".join(f"{_place(probe)}: {probe.error} ({probe.milliseconds} ms)" for probe in failed)
@@ -105,14 +99,12 @@ def mesh_endpoint_is_reached(context: CheckContext, facts: ClusterFacts) -> Iter
 
 
 @check("CM-PROBE-04")
-def renewed_certificate_is_served(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def renewed_certificate_is_served(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a renewed server certificate that the endpoint does not serve yet."""
     failed = [probe for probe in _probes(context, facts, "refuted") if probe.verified and _may_be_renewed(context, facts, probe)]
     if not failed:
         return
-    yield finding(
-        "CM-PROBE-04",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The server certificate of {facts.host} is minutes old, and {listed(map(_place, failed))} does not serve it yet",
         evidence=_fingerprints_text(context, facts, failed),
         fix=lines("Verify again in a few minutes. Then what is served must be what the Secret holds."),

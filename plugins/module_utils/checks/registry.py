@@ -15,8 +15,9 @@ from ..findings.catalogue import CATALOGUE, Row
 from ..findings.finding import Finding, Scope, ordered
 from ..findings.wording import printable
 from .context import CheckContext
+from .flaw import Flaw
 
-Function = Callable[..., Iterable[Finding]]
+Function = Callable[..., Iterable[Finding | Flaw]]
 
 _SCOPES: Final = frozenset({Scope.CLUSTER, Scope.PAIR, Scope.MESH, Scope.COMMON_PEER, Scope.CONNECTED})
 
@@ -55,19 +56,25 @@ def registered() -> Mapping[str, Check]:
 
 
 def _call(entry: Check, context: CheckContext) -> Iterator[Finding]:
+    """Yield what the check finds in all parts of the mesh that it is called with."""
+    for host, found in _found(entry, context):
+        yield from (flaw.under(entry.code, host) if isinstance(flaw, Flaw) else flaw for flaw in found)
+
+
+def _found(entry: Check, context: CheckContext) -> Iterator[tuple[str, Iterable[Finding | Flaw]]]:
     if entry.scope in (Scope.MESH, Scope.COMMON_PEER, Scope.CONNECTED):
         parts = {Scope.COMMON_PEER: context.mesh.common_peer_groups, Scope.CONNECTED: context.mesh.connected_components}.get(
             entry.scope, (context.mesh,)
         )
         for part in parts:
-            yield from entry.function(context if part is context.mesh else replace(context, part=part))
+            yield "", entry.function(context if part is context.mesh else replace(context, part=part))
         return
     facts, trust = context.facts, context.decisions.trust
     for host, local in facts.items():
         if entry.scope is Scope.CLUSTER:
-            yield from entry.function(context, local)
+            yield local.host, entry.function(context, local)
         elif peers := [facts[peer] for peer in trust.get(host, ())]:  # those that answered
-            yield from entry.function(context, local, peers)
+            yield local.host, entry.function(context, local, peers)
 
 
 def run(context: CheckContext, checks: Iterable[Check] | None = None) -> tuple[Finding, ...]:

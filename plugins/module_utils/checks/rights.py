@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..findings.finding import Finding
-from ..findings.wording import finding, lines, listed, where
+from ..findings.wording import lines, listed, where
 from ..mesh.facts.cluster import ClusterFacts
 from .context import CheckContext
+from .flaw import Flaw
 from .registry import check
 
 _LOST = {
@@ -25,15 +25,13 @@ _LOST = {
 
 
 @check("CM-RBAC-01")
-def optional_reads_are_permitted(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def optional_reads_are_permitted(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report optional reads that RBAC forbids, and the checks that are left out."""
     sizes = context.sizes.get(facts.host)
     missing = [*(entry for entry in facts.unread if entry.what != "ca"), *(sizes.unread if sizes else ())]
     if not missing:
         return
-    yield finding(
-        "CM-RBAC-01",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Some objects of {facts.host} could not be read: "
         + listed(_LOST.get(entry.what, f"{entry.what} is not checked") for entry in missing),
         evidence=" ".join(entry.message for entry in missing),
@@ -42,7 +40,7 @@ def optional_reads_are_permitted(context: CheckContext, facts: ClusterFacts) -> 
 
 
 @check("CM-RBAC-02")
-def ca_may_be_read(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def ca_may_be_read(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a Secret cilium-ca that may not be read.
 
     It holds a private key, so the owner of a cluster may have a reason to withhold it. Peers then get a copy of a client certificate
@@ -51,9 +49,7 @@ def ca_may_be_read(context: CheckContext, facts: ClusterFacts) -> Iterator[Findi
     denied = next((entry for entry in facts.unread if entry.what == "ca"), None)
     if denied is None:
         return
-    yield finding(
-        "CM-RBAC-02",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"RBAC forbids reading Secret cilium-ca of {facts.host}: peers with another CA get a copy of {facts.host}'s own client "
         f"certificate, and renewing it in {facts.host} does not update the copy",
         evidence=f"{where(facts, 'Secret', 'cilium-ca')}: {denied.message}",

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..findings.finding import Finding
-from ..findings.wording import config_evidence, finding, group_finding, grouped, helm, kubectl, lines, listed, restart, value_groups, where
+from ..findings.wording import config_evidence, grouped, helm, kubectl, lines, listed, restart, value_groups, where
 from ..mesh.facts.cluster import ClusterFacts
 from ..mesh.versions.cilium_config import enabled
 from ..mesh.versions.cilium_values import refused_values
 from ..mesh.versions.config_request import HUBBLE_UI, config_requests
 from ..mesh.versions.minors import CiliumVersion, cilium_version, holds, policy_local_by_default
 from .context import CheckContext, members
+from .flaw import Flaw
 from .registry import check
 
 
@@ -88,15 +88,14 @@ _EQUAL: Final = (
 
 
 @check("CM-CFG-01")
-def mesh_settings_agree(context: CheckContext) -> Iterator[Finding]:
+def mesh_settings_agree(context: CheckContext) -> Iterator[Flaw]:
     """Report connected clusters that differ in a setting of ``_EQUAL``."""
     clusters = members(context)
     for entry in _EQUAL:
         groups = grouped(clusters, entry.value)
         if len(groups) > 1:
-            yield group_finding(
-                "CM-CFG-01",
-                [host for group in groups.values() for host in group],
+            yield Flaw(
+                hosts=[host for group in groups.values() for host in group],
                 summary=f"The clusters differ in {entry.key}: {entry.meaning}",
                 evidence=f"cilium-config (defaults by version where unset), {value_groups(groups, entry.key)}",
                 fix=_equal_fix(entry, [facts for facts in clusters if entry.value(facts) != entry.wanted]),
@@ -115,7 +114,7 @@ def _equal_fix(entry: _Setting, others: Sequence[ClusterFacts]) -> str:
 
 
 @check("CM-CFG-04")
-def cilium_accepts_its_values(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def cilium_accepts_its_values(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report values of cilium-config that Cilium refuses.
 
     Agents and operator validate every value when they start (pkg/option/config.go, validateConfigMap). Those that run go on with what the
@@ -125,9 +124,7 @@ def cilium_accepts_its_values(context: CheckContext, facts: ClusterFacts) -> Ite
     refused = refused_values(facts.config or {}, version.release if version else None)
     if not refused:
         return
-    yield finding(
-        "CM-CFG-04",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Cilium refuses the value of {listed(refused)} in {facts.host}: pods of Cilium that start anew do not come up, and what "
         "those that run use is not known",
         evidence=config_evidence(facts, *refused),
@@ -141,7 +138,7 @@ def cilium_accepts_its_values(context: CheckContext, facts: ClusterFacts) -> Ite
 
 
 @check("CM-CFG-02")
-def mesh_runs_as_binding_asks(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def mesh_runs_as_binding_asks(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report values of meshConfig that differ from what runs.
 
     Connect uses what runs and installs nothing, so that a value of meshConfig is never ignored without a finding.
@@ -154,9 +151,7 @@ def mesh_runs_as_binding_asks(context: CheckContext, facts: ClusterFacts) -> Ite
     }
     for row in config_requests(context.mesh.binding, facts):
         if row.differs:
-            yield finding(
-                "CM-CFG-02",
-                cluster=facts.host,
+            yield Flaw(
                 summary=f"The binding asks for meshConfig.{row.name} = {row.wanted}; {facts.host} runs with {row.runs}",
                 evidence=evidence[row.name],
                 fix=lines(helm(facts, *row.helm_values), "Or remove it from the binding: connect uses what runs."),
@@ -164,14 +159,12 @@ def mesh_runs_as_binding_asks(context: CheckContext, facts: ClusterFacts) -> Ite
 
 
 @check("CM-CFG-03")
-def requested_hubble_ui_can_be_checked(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def requested_hubble_ui_can_be_checked(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a meshConfig.hubble.ui that cannot be compared because RBAC forbids the read."""
     denied = next((entry for entry in facts.unread if entry.what == "parts"), None)
     if context.mesh.binding.hubble_ui is None or denied is None:
         return
-    yield finding(
-        "CM-CFG-03",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The binding says meshConfig.hubble.ui = {str(context.mesh.binding.hubble_ui).lower()}; whether Hubble UI runs in "
         f"{facts.host} cannot be read",
         evidence=denied.message,

@@ -10,9 +10,9 @@ from typing import Final
 from ..envelope.cluster_size import size_of
 from ..envelope.limits import LIMITS, Bound
 from ..envelope.usage import LimitUsage, usages
-from ..findings.finding import Finding
-from ..findings.wording import group_finding, listed
+from ..findings.wording import listed
 from .context import CheckContext, members
+from .flaw import Flaw
 from .registry import check
 
 NEAR: Final = 80
@@ -23,21 +23,21 @@ _OTHERS: Final = frozenset({Bound.SECRET, Bound.LOAD_BALANCER, Bound.KVSTORE})
 
 
 @check("CM-SIZE-01")
-def limits_are_kept(context: CheckContext) -> Iterator[Finding]:
+def limits_are_kept(context: CheckContext) -> Iterator[Flaw]:
     """Report limits that the mesh exceeds once its members are connected."""
     for bound, found in _by_bound(context).items():
         over = [usage for usage in found if usage.used is not None and usage.used > usage.most]
         if over:
-            yield _size_finding("CM-SIZE-01", bound, over, "is exceeded")
+            yield _size_flaw(bound, over, "is exceeded")
 
 
 @check("CM-SIZE-02")
-def limits_are_far(context: CheckContext) -> Iterator[Finding]:
+def limits_are_far(context: CheckContext) -> Iterator[Flaw]:
     """Report limits of which the mesh uses most."""
     for bound, found in _by_bound(context).items():
         near = [usage for usage in found if usage.used is not None and usage.used <= usage.most and (usage.percent or 0) >= NEAR]
         if near:
-            yield _size_finding("CM-SIZE-02", bound, near, "is nearly reached")
+            yield _size_flaw(bound, near, "is nearly reached")
 
 
 def _by_bound(context: CheckContext) -> dict[Bound, list[LimitUsage]]:
@@ -49,11 +49,10 @@ def _by_bound(context: CheckContext) -> dict[Bound, list[LimitUsage]]:
     return found
 
 
-def _size_finding(code: str, bound: Bound, found: Sequence[LimitUsage], state: str) -> Finding:
+def _size_flaw(bound: Bound, found: Sequence[LimitUsage], state: str) -> Flaw:
     limit = LIMITS[bound]
-    return group_finding(
-        code,
-        [usage.cluster for usage in found],
+    return Flaw(
+        hosts=[usage.cluster for usage in found],
         summary=f"With all members connected, a limit {state} in {listed(usage.cluster for usage in found)}: {limit.title}; beyond it "
         f"{limit.consequence}",
         evidence="; ".join(f"{usage.cluster}: {usage.used} of {usage.most} ({usage.percent} %)" for usage in found[:10])

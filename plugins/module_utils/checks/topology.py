@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..findings.finding import Finding
-from ..findings.wording import finding, listed
+from ..findings.wording import listed
 from ..mesh.ownership.objects import former_members
 from .context import CheckContext
+from .flaw import Flaw
 from .registry import check
 
 
 @check("CM-TOPO-01")
-def members_have_links(context: CheckContext) -> Iterator[Finding]:
+def members_have_links(context: CheckContext) -> Iterator[Flaw]:
     """Report a member without a link.
 
     Only the topology ``Pairs`` can leave a member alone. It is not an error: removing its last pair sets a member aside.
@@ -22,8 +22,7 @@ def members_have_links(context: CheckContext) -> Iterator[Finding]:
     topology = context.mesh.binding.topology
     for host in context.mesh.clusters:
         if not context.mesh.peers(host):
-            yield finding(
-                "CM-TOPO-01",
+            yield Flaw(
                 cluster=host,
                 summary=f"{host} is a member of the mesh and has no link",
                 evidence=f"binding.topology: mode {topology.mode}, no pair names {host}",
@@ -32,11 +31,10 @@ def members_have_links(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-TOPO-02")
-def members_take_part_in_the_play(context: CheckContext) -> Iterator[Finding]:
+def members_take_part_in_the_play(context: CheckContext) -> Iterator[Flaw]:
     """Report members that --limit or the hosts pattern leaves out."""
     if context.left_out:
-        yield finding(
-            "CM-TOPO-02",
+        yield Flaw(
             cluster=context.left_out[0] if len(context.left_out) == 1 else "",
             summary=f"{listed(context.left_out)} {_were(context.left_out)} not read: "
             "this run relies on what the other members hold about the mesh",
@@ -46,7 +44,7 @@ def members_take_part_in_the_play(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-TOPO-03")
-def former_members_hold_no_links(context: CheckContext) -> Iterator[Finding]:
+def former_members_hold_no_links(context: CheckContext) -> Iterator[Flaw]:
     """Report former members that may still hold keys of this mesh.
 
     Keys in a cluster that left can be removed only when it answers.
@@ -56,8 +54,7 @@ def former_members_hold_no_links(context: CheckContext) -> Iterator[Finding]:
             continue
         failure = context.former_failures.get(host)
         why = f"it does not answer: {failure.clause}" if failure else "it does not take part in this play"
-        yield finding(
-            "CM-TOPO-03",
+        yield Flaw(
             cluster=host,
             summary=f"{host} is no longer a member; its former peers removed their links to it, and "
             f"what was written in {host} itself stays",

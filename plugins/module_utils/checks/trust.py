@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..findings.finding import Finding
-from ..findings.wording import finding, grouped, helm, kubectl, lines, listed, show, where
+from ..findings.wording import grouped, helm, kubectl, lines, listed, show, where
 from ..mesh.facts.cluster import ClusterFacts
 from ..mesh.trust.ca_roll import MARK, roll_of
 from ..mesh.trust.ca_sources import AGENTS, KVSTOREMESH, ca_source
 from ..mesh.trust.link_trust import Trust, anchor
 from .context import CheckContext, members
+from .flaw import Flaw
 from .registry import check
 
 RELAY = "hubble-relay"
@@ -30,19 +30,12 @@ def _has_readable_trust(facts: ClusterFacts) -> bool:
 
 
 @check("CM-TRUST-01")
-def trust_is_possible(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
+def trust_is_possible(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Flaw]:
     """Report a pair whose local cluster cannot get a client certificate that the peer trusts."""
     for peer in peers:
         chosen = context.decisions.trust[local.host][peer.host]
         if not isinstance(chosen, Trust) and _has_readable_trust(local) and _has_readable_trust(peer):
-            yield finding(
-                "CM-TRUST-01",
-                cluster=local.host,
-                peer=peer.host,
-                summary=chosen.summary,
-                evidence=chosen.evidence,
-                fix=lines(_sentence(chosen.fix)),
-            )
+            yield Flaw(peer=peer.host, summary=chosen.summary, evidence=chosen.evidence, fix=lines(_sentence(chosen.fix)))
 
 
 def _sentence(text: str) -> str:
@@ -51,7 +44,7 @@ def _sentence(text: str) -> str:
 
 
 @check("CM-TRUST-02")
-def client_certificate_is_not_copied(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Finding]:
+def client_certificate_is_not_copied(context: CheckContext, local: ClusterFacts, peers: Sequence[ClusterFacts]) -> Iterator[Flaw]:
     """Report a link whose client certificate is a copy of the peer's."""
     for peer in peers:
         chosen = context.decisions.trust[local.host][peer.host]
@@ -61,9 +54,7 @@ def client_certificate_is_not_copied(context: CheckContext, local: ClusterFacts,
             continue
         certificate = peer.remote_cert.certificate
         until = f" until {certificate.not_after:%Y-%m-%d}" if certificate else ""
-        yield finding(
-            "CM-TRUST-02",
-            cluster=local.host,
+        yield Flaw(
             peer=peer.host,
             summary=f"{local.host} will use a copy of {peer.host}'s own client certificate, good{until}: renewing it in "
             f"{peer.host} does not update the copy",
@@ -74,16 +65,14 @@ def client_certificate_is_not_copied(context: CheckContext, local: ClusterFacts,
 
 
 @check("CM-TRUST-03")
-def cilium_ca_holds_one_certificate(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def cilium_ca_holds_one_certificate(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a Secret cilium-ca with several certificates.
 
     certgen 0.3.1 and later treats several certificates as a chain; earlier releases refuse them (certgen generate.go).
     """
     if len(facts.ca.certificates) < 2:
         return
-    yield finding(
-        "CM-TRUST-03",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Secret cilium-ca of {facts.host} holds {len(facts.ca.certificates)} certificates: certgen takes them for a "
         "chain, not for a bundle",
         evidence=f"{where(facts, 'Secret', 'cilium-ca')} ca.crt: {listed([show(c.common_name) for c in facts.ca.certificates])}",
@@ -93,14 +82,12 @@ def cilium_ca_holds_one_certificate(context: CheckContext, facts: ClusterFacts) 
 
 
 @check("CM-TRUST-04")
-def cilium_ca_is_usable(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def cilium_ca_is_usable(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a Secret cilium-ca that cannot be parsed, or whose key belongs to another certificate."""
     problem = facts.ca.problem or ("ca.key does not belong to ca.crt" if facts.ca.key_matches is False else "")
     if not facts.ca.present or not problem:
         return
-    yield finding(
-        "CM-TRUST-04",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Secret cilium-ca of {facts.host} cannot be used: nothing can be issued from it, and the next renewal of "
         "certificates will fail",
         evidence=f"{where(facts, 'Secret', 'cilium-ca')}: {problem}",
@@ -112,7 +99,7 @@ def cilium_ca_is_usable(context: CheckContext, facts: ClusterFacts) -> Iterator[
 
 
 @check("CM-CA-07")
-def ca_roll_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def ca_roll_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a CA roll that is under way.
 
     Until it is finished all members trust both CAs, and the key of the next CA is in a Secret beside the present one.
@@ -121,9 +108,7 @@ def ca_roll_is_finished(context: CheckContext, facts: ClusterFacts) -> Iterator[
         return
     roll = roll_of(facts.ca)
     whose = f"stage {roll.stage}, begun by binding {roll.owner}" if roll else "it cannot be read"
-    yield finding(
-        "CM-CA-07",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"A CA roll is under way in {facts.host}; connect trusts both CAs until it is finished",
         evidence=f"{where(facts, 'Secret', 'cilium-ca')}, annotation {MARK}: {whose}",
         fix="Run playbook edge_portal.cilium_mesh.ca with ca_sync_state=rolled, or shared as it was begun: it goes on from "
@@ -137,7 +122,7 @@ def _relay_is_wanted(context: CheckContext, facts: ClusterFacts) -> bool:
 
 
 @check("CM-HUB-01")
-def relays_and_agents_share_a_ca(context: CheckContext) -> Iterator[Finding]:
+def relays_and_agents_share_a_ca(context: CheckContext) -> Iterator[Flaw]:
     """Report relays that see no flows of clusters with another CA.
 
     Relay speaks mutual TLS with the agents of all clusters, with certificates of its own cluster's CA (Cilium documentation,
@@ -148,8 +133,7 @@ def relays_and_agents_share_a_ca(context: CheckContext) -> Iterator[Finding]:
     groups = grouped(clusters, lambda f: ca.public_key if (ca := anchor(f.server_cert)) is not None else "")
     if not relays or len(groups) < 2:
         return
-    yield finding(
-        "CM-HUB-01",
+    yield Flaw(
         cluster=relays[0].host,
         others=tuple(facts.host for facts in relays[1:]),
         summary=f"Hubble Relay of {listed(facts.host for facts in relays)} sees no flows of clusters with another CA",
@@ -161,14 +145,12 @@ def relays_and_agents_share_a_ca(context: CheckContext) -> Iterator[Finding]:
 
 
 @check("CM-CA-01")
-def ca_bundle_is_usable(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def ca_bundle_is_usable(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a CA bundle that is missing or cannot be parsed."""
     bundle = facts.ca_bundle
     if bundle is None or (bundle.present and not bundle.problem):
         return
-    yield finding(
-        "CM-CA-01",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The CA bundle of {facts.host} {'cannot be used' if bundle.present else 'is missing'}: its mesh etcd trusts no client, "
         "and new pods do not start",
         evidence=f"{where(facts, bundle.kind, bundle.name)}: {bundle.problem or 'not found'}; the volumes of Deployment "
@@ -182,7 +164,7 @@ def ca_bundle_is_usable(context: CheckContext, facts: ClusterFacts) -> Iterator[
 
 
 @check("CM-CA-02")
-def agents_and_kvstoremesh_trust_the_same_ca(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def agents_and_kvstoremesh_trust_the_same_ca(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report agents that use the CA bundle while kvstoremesh uses another CA.
 
     Older charts, 1.16 among them, mount the bundle in agents and etcd, but not in kvstoremesh, which dials the peers (cilium issue
@@ -194,9 +176,7 @@ def agents_and_kvstoremesh_trust_the_same_ca(context: CheckContext, facts: Clust
     kvstoremesh = ca_source(facts.apiserver.volumes, *KVSTOREMESH[1:])
     if agents is None or kvstoremesh is None or agents == kvstoremesh or not agents.is_bundle:
         return
-    yield finding(
-        "CM-CA-02",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The CA bundle of {facts.host} does not reach kvstoremesh, which dials the peers",
         evidence=f"{AGENTS[2]} is {agents.kind} {agents.name} in DaemonSet cilium, and {kvstoremesh.kind} {kvstoremesh.name} in "
         "Deployment clustermesh-apiserver (cilium issue 42726)",

@@ -11,13 +11,13 @@ import json
 from collections.abc import Iterator
 from datetime import timedelta
 
-from ..findings.finding import Finding
-from ..findings.wording import config_evidence, finding, helm, kubectl, lines, listed, where
+from ..findings.wording import config_evidence, helm, kubectl, lines, listed, where
 from ..mesh.endpoints.endpoint import MeshEndpoint
 from ..mesh.facts.cluster import ClusterFacts, WorkloadFacts
 from ..mesh.versions.cilium_config import enabled, setting
 from ..mesh.versions.minors import aliases_in_template, cilium_version, holds
 from .context import CheckContext
+from .flaw import Flaw
 from .registry import check
 
 ENVIRONMENT = "CILIUM_CLUSTERMESH_CONFIG"
@@ -41,7 +41,7 @@ def _knows_peer_folder(facts: ClusterFacts, workload: WorkloadFacts, container: 
 
 
 @check("CM-INST-05")
-def agents_read_peer_configuration(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def agents_read_peer_configuration(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report agents that are not set up to read the configuration of peers."""
     if facts.config is None or facts.agent is None or "cilium-agent" not in facts.agent.containers:
         return
@@ -49,9 +49,7 @@ def agents_read_peer_configuration(context: CheckContext, facts: ClusterFacts) -
     missing += [] if _mounts_secret(facts.agent, facts.clustermesh.name) else [f"volume with Secret {facts.clustermesh.name}"]
     if not missing:
         return
-    yield finding(
-        "CM-INST-05",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"The agents of {facts.host} are not set up to read the configuration of peers: nothing that is written reaches them",
         evidence=f"{where(facts, 'DaemonSet', 'cilium')} has no {listed(missing)}, which every chart since 1.14 gives it",
         fix=lines("Have the chart make the DaemonSet again:", helm(facts, _NEEDED)),
@@ -59,13 +57,11 @@ def agents_read_peer_configuration(context: CheckContext, facts: ClusterFacts) -
 
 
 @check("CM-INST-06")
-def kvstoremesh_reads_peer_configuration(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def kvstoremesh_reads_peer_configuration(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a kvstoremesh that does not mount the Secret with the peers."""
     if facts.apiserver is None or not facts.runs_kvstoremesh or _mounts_secret(facts.apiserver, facts.kvstoremesh.name):
         return
-    yield finding(
-        "CM-INST-06",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"kvstoremesh of {facts.host} does not see Secret {facts.kvstoremesh.name}: nothing that is written there reaches it",
         evidence=f"{where(facts, 'Deployment', 'clustermesh-apiserver')} has no volume with that Secret",
         fix=lines("Have the chart make the Deployment again:", helm(facts, _NEEDED, "clustermesh.apiserver.kvstoremesh.enabled=true")),
@@ -73,7 +69,7 @@ def kvstoremesh_reads_peer_configuration(context: CheckContext, facts: ClusterFa
 
 
 @check("CM-INST-07")
-def pods_started_after_configuration_change(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def pods_started_after_configuration_change(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report pods that started before the last change of cilium-config.
 
     Cilium reads cilium-config at start only, and decides then whether an agent takes part in a mesh.
@@ -92,9 +88,7 @@ def pods_started_after_configuration_change(context: CheckContext, facts: Cluste
     stale = {workload: entry for workload, entry in old.items() if entry[1]}
     if not stale:
         return
-    yield finding(
-        "CM-INST-07",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"cilium-config of {facts.host} was changed after {listed(f'{len(pods)} pods of {name}' for name, pods in stale.values())} "
         "started: they may run with other values than the checked ones",
         evidence=f"{where(facts, 'ConfigMap', 'cilium-config')}: last change {changed:%Y-%m-%d %H:%M:%S} UTC; started before: "
@@ -116,7 +110,7 @@ def _operator_joins(facts: ClusterFacts) -> bool:
 
 
 @check("CM-INST-08")
-def operator_reads_peer_configuration(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def operator_reads_peer_configuration(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a cilium-operator that is not set up to read the configuration of peers."""
     operator = facts.operator
     if operator is None or not _operator_joins(facts):
@@ -132,9 +126,7 @@ def operator_reads_peer_configuration(context: CheckContext, facts: ClusterFacts
         for key, name in zip(keys, ("clustermesh.enableEndpointSliceSynchronization", value), strict=True)
         if enabled(facts, key)
     ]
-    yield finding(
-        "CM-INST-08",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"EndpointSlices or ServiceExports are to be synchronised in {facts.host}, but its cilium-operator does not read the mesh",
         evidence=f"{config_evidence(facts, *keys)}; {where(facts, 'Deployment', operator.name)} has no {listed(missing)}",
         fix=lines("Have the chart make the operator's Deployment again:", helm(facts, *values)),
@@ -142,14 +134,12 @@ def operator_reads_peer_configuration(context: CheckContext, facts: ClusterFacts
 
 
 @check("CM-INST-09")
-def operator_is_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def operator_is_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a cilium-operator without a ready pod."""
     operator = facts.operator
     if operator is None or operator.ready > 0:
         return
-    yield finding(
-        "CM-INST-09",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"No pod of cilium-operator is ready in cluster {facts.host}: new nodes get no pod range, and old identities stay",
         evidence=f"{where(facts, 'Deployment', operator.name)}: {operator.ready} of {operator.desired} ready",
         fix=kubectl(facts, "describe", "deployment", operator.name),
@@ -157,16 +147,14 @@ def operator_is_ready(context: CheckContext, facts: ClusterFacts) -> Iterator[Fi
 
 
 @check("CM-INST-10")
-def cilium_endpoints_are_enabled(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def cilium_endpoints_are_enabled(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a cluster without CiliumEndpoints.
 
     clustermesh-apiserver publishes these objects; the chart refuses the combination (templates/validate.yaml).
     """
     if not enabled(facts, "disable-endpoint-crd"):
         return
-    yield finding(
-        "CM-INST-10",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"Cluster {facts.host} makes no CiliumEndpoints, so clustermesh-apiserver has no pods to publish",
         evidence=config_evidence(facts, "disable-endpoint-crd"),
         fix=lines(helm(facts, "disableEndpointCRD=false"), kubectl(facts, "rollout", "restart", "daemonset/cilium")),
@@ -174,7 +162,7 @@ def cilium_endpoints_are_enabled(context: CheckContext, facts: ClusterFacts) -> 
 
 
 @check("CM-INST-11")
-def operator_resolves_peers(context: CheckContext, facts: ClusterFacts) -> Iterator[Finding]:
+def operator_resolves_peers(context: CheckContext, facts: ClusterFacts) -> Iterator[Flaw]:
     """Report a cilium-operator that dials peers by names that it cannot resolve.
 
     Without kvstoremesh the operator dials peers itself. Before 1.20 it resolves them by its own hostAliases, which connect does not
@@ -195,9 +183,7 @@ def operator_resolves_peers(context: CheckContext, facts: ClusterFacts) -> Itera
     aliases = [{"ip": ip, "hostnames": names} for ip, names in sorted(wanted.items())]
     patch = json.dumps({"spec": {"template": {"spec": {"hostAliases": aliases}}}}, separators=(",", ":"))
     names = sorted({name for found in wanted.values() for name in found})
-    yield finding(
-        "CM-INST-11",
-        cluster=facts.host,
+    yield Flaw(
         summary=f"cilium-operator of {facts.host} dials peers itself and cannot resolve {listed(names, 3)}",
         evidence=f"{where(facts, 'Deployment', operator.name)} spec.template.spec.hostAliases; kvstoremesh does not run; "
         f"{config_evidence(facts, 'clustermesh-enable-endpoint-sync', 'clustermesh-enable-mcs-api')}",

@@ -76,7 +76,7 @@ def failure_finding(
     )
 
 
-def group_finding(code: str, hosts: Sequence[str], *, summary: str, evidence: str = "", fix: str = "") -> Finding:
+def group_finding(code: str, hosts: Sequence[str], *, summary: str, evidence: str | Sequence[str] = "", fix: str = "") -> Finding:
     """Return a finding about several clusters: of two as cluster and peer, of more as the first one and ``others``."""
     peer = hosts[1] if len(hosts) == 2 else ""
     others = () if peer else tuple(hosts[1:])
