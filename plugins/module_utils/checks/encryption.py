@@ -12,18 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from ..base.networks import NetworkSet
-from ..findings.wording import (
-    config_evidence,
-    grouped,
-    helm,
-    kubectl,
-    lines,
-    listed,
-    restart,
-    show,
-    value_groups,
-    where,
-)
+from ..findings.wording import config_evidence, grouped, helm, kubectl, lines, listed, restart, show, value_groups, where
 from ..mesh.cidrs import allocated_ranges, parse_networks, pool_ranges
 from ..mesh.facts.cluster import ClusterFacts
 from ..mesh.versions.cilium_config import enabled, setting

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..findings.finding import Finding
 from ..findings.wording import config_evidence, helm, item_finding, lines, listed, restart, show
@@ -24,6 +24,14 @@ from .evaluate.label_filters import LabelFilters, label_filters
 
 AUDIT: Final = "policy-audit-mode"
 _BY_MODE: Final = {"Namespaced": "enable-cilium-network-policy", "Clusterwide": "enable-cilium-clusterwide-network-policy"}
+
+
+class _Wrong(NamedTuple):
+    """A cluster whose settings are in the way of an intent, and what is wrong there."""
+
+    facts: ClusterFacts
+    keys: tuple[str, ...]  # of cilium-config
+    values: tuple[str, ...]  # of Helm, with which it is right
 
 
 def version_findings(intent: ConnectivityIntent, scene: Scene, hosts: Iterable[str]) -> Iterator[Finding]:
@@ -44,16 +52,19 @@ def version_findings(intent: ConnectivityIntent, scene: Scene, hosts: Iterable[s
             )
 
 
-def settings_findings(intent: ConnectivityIntent, scene: Scene, hosts: Iterable[str], changed: Iterable[str]) -> Iterator[Finding]:
-    """Yield the effects of cilium-config of the destination clusters ``hosts`` on the policy.
+def settings_findings(intent: ConnectivityIntent, scene: Scene, hosts: Iterable[str], changed: Iterable[str]) -> list[Finding]:
+    """Return the effects of cilium-config of the destination clusters ``hosts`` on the policy, by code.
 
     ``changed``: the clusters where the policy is new or changed.
     """
-    facts = [scene.facts[host] for host in hosts]
-    yield from _deny_findings(intent, facts)
-    yield from _no_effect_findings(intent, facts)
-    yield from _strict_mode_findings(intent, [scene.facts[host] for host in changed])
-    yield from _protocol_findings(intent, facts)
+    found = list(_strict_mode_findings(intent, [scene.facts[host] for host in changed]))
+    for code, effect, wrong in _effects(intent, [scene.facts[host] for host in hosts]):
+        where = [cause.facts.host for cause in wrong]
+        summary = f"{listed(where)}: {effect}"
+        evidence = "; ".join(config_evidence(cause.facts, *cause.keys) for cause in wrong)
+        fix = lines(*(line for cause in wrong for line in (helm(cause.facts, *cause.values), restart(cause.facts))))
+        found += [item_finding(intent.ref, code, where, summary=summary, evidence=evidence, fix=fix)] if wrong else []
+    return sorted(found, key=lambda finding: finding.code)
 
 
 def identity_findings(intent: ConnectivityIntent, scene: Scene) -> Iterator[Finding]:
@@ -100,42 +111,26 @@ def _filters(version: Minor | None, labels: str, prefix_file: str) -> LabelFilte
     return label_filters(version, {"labels": labels, "label-prefix-file": prefix_file})
 
 
-def _deny_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
-    """Yield a finding if a Deny would isolate its destination.
+def _effects(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[tuple[str, str, list[_Wrong]]]:
+    """Yield the code of a finding, what follows for the intent, and the clusters where a setting is the cause, if there are any.
 
-    From 1.17 on, with the key at false, enableDefaultDeny is true whatever a policy says (rule_validation.go).
+    About a Deny: from 1.17 on, with the key at false, enableDefaultDeny is true whatever a policy says (rule_validation.go).
     """
-    key = "enable-non-default-deny-policies"
-    if intent.action != "Deny":
-        return
-    isolating = [entry for entry in facts if not enabled(entry, key, True)]
-    if isolating:
-        hosts = [entry.host for entry in isolating]
-        yield item_finding(
-            intent.ref,
-            "CM-INT-02",
-            hosts,
-            summary=f"{listed(hosts)}: a Deny would cut its destination off from every source there, not from this source alone",
-            evidence="; ".join(config_evidence(entry, key) for entry in isolating),
-            fix=lines(*(line for entry in isolating for line in (helm(entry, "enableNonDefaultDenyPolicies=true"), restart(entry)))),
-        )
-
-
-def _no_effect_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
-    def off(entry: ClusterFacts) -> bool:
-        return _mode(entry) == "never" or not enabled(entry, _BY_MODE[intent.mode], True) or enabled(entry, AUDIT)
-
-    powerless = [entry for entry in facts if off(entry)]
-    if powerless:
-        hosts = [entry.host for entry in powerless]
-        yield item_finding(
-            intent.ref,
-            "CM-INT-04",
-            hosts,
-            summary=f"{listed(hosts)}: Cilium does not enforce policies of this kind there, so the intent would have no effect",
-            evidence="; ".join(config_evidence(entry, "enable-policy", _BY_MODE[intent.mode], *_audited(entry)) for entry in powerless),
-            fix=lines(*(line for entry in powerless for line in (helm(entry, *_enforcing(entry, _BY_MODE[intent.mode])), restart(entry)))),
-        )
+    key, protocols = "enable-non-default-deny-policies", {port.protocol for port in intent.ports}
+    if intent.action == "Deny":
+        isolating = [_Wrong(entry, (key,), ("enableNonDefaultDenyPolicies=true",)) for entry in facts if not enabled(entry, key, True)]
+        yield "CM-INT-02", "a Deny would cut its destination off from every source there, not from this source alone", isolating
+    kind = _BY_MODE[intent.mode]
+    powerless = [entry for entry in facts if _mode(entry) == "never" or not enabled(entry, kind, True) or enabled(entry, AUDIT)]
+    causes = [_Wrong(entry, ("enable-policy", kind, *_audited(entry)), _enforcing(entry, kind)) for entry in powerless]
+    yield "CM-INT-04", "Cilium does not enforce policies of this kind there, so the intent would have no effect", causes
+    if protocols & {"ICMP", "ICMPv6"}:
+        key = "enable-icmp-rules"
+        deaf = [_Wrong(entry, (key,), (f"extraConfig.{key}=true",)) for entry in facts if not enabled(entry, key, True)]
+        yield "CM-INT-12", "Cilium refuses policies with rules for ICMP there", deaf
+    if "SCTP" in protocols:
+        without = [_Wrong(entry, ("enable-sctp",), ("sctp.enabled=true",)) for entry in facts if not enabled(entry, "enable-sctp", False)]
+        yield "CM-INT-13", "Cilium drops SCTP there, whatever policies say", without
 
 
 def _enforcing(entry: ClusterFacts, switch: str) -> tuple[str, ...]:
@@ -166,32 +161,6 @@ def _strict_mode_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFac
             strict,
             summary=f"{listed(strict)}: {effect}",
             evidence="; ".join(config_evidence(entry, "enable-policy") for entry in facts if entry.host in strict),
-        )
-
-
-def _protocol_findings(intent: ConnectivityIntent, facts: Sequence[ClusterFacts]) -> Iterator[Finding]:
-    protocols = {port.protocol for port in intent.ports}
-    deaf = [entry for entry in facts if not enabled(entry, "enable-icmp-rules", True)] if protocols & {"ICMP", "ICMPv6"} else []
-    if deaf:
-        hosts = [entry.host for entry in deaf]
-        yield item_finding(
-            intent.ref,
-            "CM-INT-12",
-            hosts,
-            summary=f"{listed(hosts)}: Cilium refuses policies with rules for ICMP there",
-            evidence="; ".join(config_evidence(entry, "enable-icmp-rules") for entry in deaf),
-            fix=lines(*(line for entry in deaf for line in (helm(entry, "extraConfig.enable-icmp-rules=true"), restart(entry)))),
-        )
-    without = [entry for entry in facts if not enabled(entry, "enable-sctp", False)] if "SCTP" in protocols else []
-    if without:
-        hosts = [entry.host for entry in without]
-        yield item_finding(
-            intent.ref,
-            "CM-INT-13",
-            hosts,
-            summary=f"{listed(hosts)}: Cilium drops SCTP there, whatever policies say",
-            evidence="; ".join(config_evidence(entry, "enable-sctp") for entry in without),
-            fix=lines(*(line for entry in without for line in (helm(entry, "sctp.enabled=true"), restart(entry)))),
         )
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..mesh.binding.model import Mesh
@@ -53,14 +53,3 @@ def skewed(mesh: Mesh, minors: Mapping[str, Minor]) -> tuple[tuple[str, str], ..
         for other in hosts[place + 1 :]
         if abs(minors[one].minor - minors[other].minor) > 1 and mesh.linked(one, other)
     )
-
-
-def widest_skew(mesh: Mesh, minors: Mapping[str, Minor], hops: Sequence[UpgradeHop]) -> int:
-    """Return the largest distance in minors between two linked members at any moment of the way."""
-    state, widest = dict(minors), 0
-    for hop in (None, *hops):
-        if hop is not None:
-            state[hop.host] = hop.after
-        pairs = (abs(state[one].minor - state[other].minor) for one in state for other in state if mesh.linked(one, other))
-        widest = max([widest, *pairs])
-    return widest
