@@ -16,7 +16,7 @@ from typing import Final, Literal
 from ..base.errors import InvalidInput
 from ..findings.finding import Finding, Severity, ordered
 from ..findings.wording import failure_finding
-from . import (
+from . import (  # noqa: F401  # importing them registers their checks
     certificates,
     drift,
     encryption,
@@ -43,35 +43,7 @@ from . import (
 from .context import CheckContext
 from .registry import registered, run
 
-__all__ = [
-    "Purpose",
-    "certificates",
-    "drift",
-    "encryption",
-    "endpoints",
-    "identity",
-    "installation",
-    "kvstoremesh",
-    "leases",
-    "network",
-    "nodes",
-    "ownership",
-    "peer_records",
-    "probes",
-    "rights",
-    "run_checks",
-    "service",
-    "settings",
-    "size",
-    "topology",
-    "trust",
-    "versions",
-    "waivers",
-    "workloads",
-]
-
 Purpose = Literal["connect", "disconnect", "verify"]
-
 
 TO_DISCONNECT: Final[dict[str, Severity]] = {
     "CM-USER-02": Severity.BLOCKING,  # this binding's users cannot be removed from a file that cannot be parsed
