@@ -11,14 +11,12 @@ from ..module_utils.pipeline.options import FleetOptions
 from ..module_utils.pipeline.outcome import Outcome
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import plain, require_hosts
-from ..plugin_utils.spec import spec_of
 from ..plugin_utils.workloads_lines import FORMATS
 
 
 class ActionModule(MeshAction):
     """Action fleet_info: reports the workloads of a tenant, and what a run would change."""
 
-    SPEC = spec_of("fleet_info")
     FORMATS = FORMATS
     PLANS_ONLY = True
 

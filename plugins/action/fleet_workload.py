@@ -13,14 +13,12 @@ from ..module_utils.pipeline.options import FleetOptions
 from ..module_utils.pipeline.outcome import Outcome
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import plain, require_hosts
-from ..plugin_utils.spec import spec_of
 from ..plugin_utils.workloads_lines import FORMATS
 
 
 class ActionModule(MeshAction):
     """Action fleet_workload: brings the workloads of a tenant to its clusters by Karmada, wave by wave, or removes them."""
 
-    SPEC = spec_of("fleet_workload")
     FORMATS = FORMATS
 
     def execute(self, call: Call) -> Outcome:

@@ -12,13 +12,10 @@ from ..module_utils.pipeline.options import MembersOptions
 from ..module_utils.pipeline.outcome import Outcome
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import plain, require_hosts
-from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
     """Action karmada_cluster: makes clusters members of Karmada, renews their tokens, or lets them leave."""
-
-    SPEC = spec_of("karmada_cluster")
 
     def execute(self, call: Call) -> Outcome:
         """Join, renew or let leave, as ``state`` says."""

@@ -14,13 +14,10 @@ from ..module_utils.pipeline.options import ConnectOptions
 from ..module_utils.pipeline.outcome import Outcome
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
-from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
     """Action mesh_adopt: adopts a mesh that another tool made, or hands it back."""
-
-    SPEC = spec_of("mesh_adopt")
 
     def execute(self, call: Call) -> Outcome:
         """Adopt the mesh, or hand it back, as ``state`` says."""

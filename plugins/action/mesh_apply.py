@@ -18,13 +18,10 @@ from ..module_utils.plan.stored import StoredPlan, stored_plan
 from ..plugin_utils.files import read_json
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of, plain
-from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
     """Action mesh_apply: applies exactly the plan that was approved."""
-
-    SPEC = spec_of("mesh_apply")
 
     def execute(self, call: Call) -> Outcome:
         """Apply the approved plan if planning anew gives the same hash."""

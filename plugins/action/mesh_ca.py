@@ -20,14 +20,12 @@ from ..module_utils.pipeline.outcome import Outcome
 from ..module_utils.pipeline.trust import renew, report_trust
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
-from ..plugin_utils.spec import spec_of
 from ..plugin_utils.trust_lines import FORMATS
 
 
 class ActionModule(MeshAction):
     """Action mesh_ca: reports the certificates and CAs of a mesh, renews certificates, or rolls the CA."""
 
-    SPEC = spec_of("mesh_ca")
     FORMATS = FORMATS
 
     def execute(self, call: Call) -> Outcome:

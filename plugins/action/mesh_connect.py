@@ -13,13 +13,10 @@ from ..module_utils.pipeline.options import ConnectOptions
 from ..module_utils.pipeline.outcome import Outcome
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
-from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
     """Action mesh_connect: connects or disconnects the clusters of a mesh."""
-
-    SPEC = spec_of("mesh_connect")
 
     def execute(self, call: Call) -> Outcome:
         """Connect or disconnect, as ``state`` says."""

@@ -10,13 +10,11 @@ from ..module_utils.pipeline.outcome import Outcome
 from ..plugin_utils.envelope_lines import FORMATS
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of, plain
-from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
     """Action mesh_envelope: works out the envelope of a mesh."""
 
-    SPEC = spec_of("mesh_envelope")
     FORMATS = FORMATS
 
     def execute(self, call: Call) -> Outcome:

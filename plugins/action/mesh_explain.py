@@ -24,13 +24,10 @@ from ..module_utils.reconcile.scene import link_rows, observe_scene
 from ..plugin_utils.explain_lines import explain_lines
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of, plain
-from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
     """Action mesh_explain: explains whether one workload can reach another, hop by hop."""
-
-    SPEC = spec_of("mesh_explain")
 
     def execute(self, call: Call) -> Outcome:
         """Explain the path from ``source`` to ``target``."""

@@ -23,13 +23,10 @@ from ..plugin_utils.fabric_lines import fabric_lines, fabric_verdict
 from ..plugin_utils.fabric_spec import fabric_of
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.shown_lines import lines_of
-from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
     """Action mesh_fabric: reports the status of several bindings as one."""
-
-    SPEC = spec_of("mesh_fabric")
 
     def execute(self, call: Call) -> Outcome:
         """Measure the bindings whose status is not given, and summarise all."""

@@ -23,7 +23,6 @@ from ..plugin_utils.files import check_places, read_bounded, write_whole
 from ..plugin_utils.installed import collection_version, installed_versions
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_to_verify
-from ..plugin_utils.spec import spec_of
 
 MODE: Final = 0o600
 MEBIBYTE: Final = 2**20
@@ -34,8 +33,6 @@ LEAST_KEY: Final = 16  # bytes
 
 class ActionModule(MeshAction):
     """Action mesh_gather: makes an archive for a bug report."""
-
-    SPEC = spec_of("mesh_gather")
 
     def execute(self, call: Call) -> Outcome:
         """Read the members, and write the archive; in check mode too, as no cluster is changed by that."""

@@ -14,13 +14,10 @@ from ..module_utils.pipeline.outcome import Outcome
 from ..plugin_utils.identity_requests import identity_requests
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
-from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
     """Action mesh_identity: reports or assigns cluster names and ids."""
-
-    SPEC = spec_of("mesh_identity")
 
     def execute(self, call: Call) -> Outcome:
         """Report the names and ids of the members, or assign them, as ``identity_policy`` says."""

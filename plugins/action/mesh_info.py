@@ -15,13 +15,10 @@ from ..module_utils.pipeline.options import PARALLEL
 from ..module_utils.pipeline.outcome import Outcome, failure_findings
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import lone_clusters
-from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
     """Action mesh_info: returns the facts of each cluster, without secrets."""
-
-    SPEC = spec_of("mesh_info")
 
     def execute(self, call: Call) -> Outcome:
         """Observe each cluster of the play and return its facts."""

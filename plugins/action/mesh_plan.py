@@ -21,7 +21,6 @@ from ..plugin_utils.files import check_places, write_whole
 from ..plugin_utils.fitted import WHOLE, Line
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
-from ..plugin_utils.spec import spec_of
 
 FORMS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "plan_text": plan_text,
@@ -33,7 +32,6 @@ FORMS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
 class ActionModule(MeshAction):
     """Action mesh_plan: plans a connection or a disconnection and writes to no cluster."""
 
-    SPEC = spec_of("mesh_plan")
     PLANS_ONLY = True
 
     def execute(self, call: Call) -> Outcome:

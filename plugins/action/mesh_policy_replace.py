@@ -12,13 +12,10 @@ from ..module_utils.pipeline.replaced_policies import delete_replaced_policies
 from ..module_utils.reconcile.parse import desired_of
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
-from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
     """Action mesh_policy_replace: deletes policies of a provider that connectivity intents replace."""
-
-    SPEC = spec_of("mesh_policy_replace")
 
     def execute(self, call: Call) -> Outcome:
         """Judge the policies, and delete them if none is in doubt."""

@@ -20,7 +20,6 @@ from ..module_utils.rbac.rule import Function
 from ..plugin_utils.files import check_places, write_whole
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of, plain
-from ..plugin_utils.spec import spec_of
 
 ALL: Final = "all"
 ACCOUNT: Final = "cilium-mesh"
@@ -31,8 +30,6 @@ _NAME: Final = f'(at most {LONGEST} lower-case letters, digits, "-" and ".")'
 
 class ActionModule(MeshAction):
     """Action mesh_rbac: prints, writes or withdraws rights."""
-
-    SPEC = spec_of("mesh_rbac")
 
     def execute(self, call: Call) -> Outcome:
         """Make the rights of each member that takes part, and write the manifests into files; those in check mode too."""

@@ -32,7 +32,6 @@ from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of, plain
 from ..plugin_utils.reach_lines import reach_lines
 from ..plugin_utils.report import finding_lines
-from ..plugin_utils.spec import spec_of
 
 FILES: Final[Mapping[str, Callable[[ReachReport, Grain], bytes]]] = {
     "flows_csv": lambda report, _grain: flows_csv(report),
@@ -44,8 +43,6 @@ FILES: Final[Mapping[str, Callable[[ReachReport, Grain], bytes]]] = {
 
 class ActionModule(MeshAction):
     """Action mesh_reach: which workloads may communicate by the policies of all clusters, now and after a plan."""
-
-    SPEC = spec_of("mesh_reach")
 
     def execute(self, call: Call) -> Outcome:
         """Observe the policies and the pods of every member, evaluate them, and write the files that the options name."""

@@ -22,7 +22,6 @@ from ..plugin_utils.items_action import check_items, desired_items, untouched
 from ..plugin_utils.items_lines import FORMATS
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
-from ..plugin_utils.spec import spec_of
 
 KINDS: Final = tuple(ItemKind)
 
@@ -30,7 +29,6 @@ KINDS: Final = tuple(ItemKind)
 class ActionModule(MeshAction):
     """Action mesh_reconcile: reconciles or removes a whole mesh."""
 
-    SPEC = spec_of("mesh_reconcile")
     FORMATS = FORMATS
 
     def execute(self, call: Call) -> Outcome:

@@ -14,13 +14,11 @@ from ..module_utils.rehearse.loss import LossKind, each_loss, named_losses
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of, plain
 from ..plugin_utils.rehearsal_lines import FORMATS
-from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
     """Action mesh_rehearse: rehearses losses of members, links and networks."""
 
-    SPEC = spec_of("mesh_rehearse")
     FORMATS = FORMATS
 
     def execute(self, call: Call) -> Outcome:

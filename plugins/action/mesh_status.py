@@ -21,13 +21,10 @@ from ..module_utils.status.links import earlier_binding, unwritten_links
 from ..module_utils.status.node_paths import node_findings
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of
-from ..plugin_utils.spec import spec_of
 
 
 class ActionModule(MeshAction):
     """Action mesh_status: measures the links of a mesh and reports its status."""
-
-    SPEC = spec_of("mesh_status")
 
     def execute(self, call: Call) -> Outcome:
         """Measure every link between members that take part."""

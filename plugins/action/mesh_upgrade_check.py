@@ -25,14 +25,11 @@ from ..plugin_utils.files import check_places, write_whole
 from ..plugin_utils.fitted import Line
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import mesh_of, plain
-from ..plugin_utils.spec import spec_of
 from ..plugin_utils.upgrade_lines import upgrade_lines
 
 
 class ActionModule(MeshAction):
     """Action mesh_upgrade_check: what an upgrade of Cilium changes in the mesh, hop by hop, and the steps of it."""
-
-    SPEC = spec_of("mesh_upgrade_check")
 
     def execute(self, call: Call) -> Outcome:
         """Observe every member, and apply the rules of the next minors to its facts."""

@@ -34,7 +34,6 @@ from ..plugin_utils.fitted import Line
 from ..plugin_utils.mesh_action import Call, MeshAction
 from ..plugin_utils.play import lone_clusters, mesh_of, mesh_to_verify
 from ..plugin_utils.report import eligibility_lines
-from ..plugin_utils.spec import spec_of
 from ..plugin_utils.verify_document import document
 
 _FILES = ("junit", "json")
@@ -46,8 +45,6 @@ UNBOUND = (
 
 class ActionModule(MeshAction):
     """Action mesh_verify: runs the checks and writes nothing to a cluster."""
-
-    SPEC = spec_of("mesh_verify")
 
     def execute(self, call: Call) -> Outcome:
         """Run the checks of ``purpose``, and write the reports that the options name."""

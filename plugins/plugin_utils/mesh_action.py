@@ -40,7 +40,7 @@ from .result_file import check_result_files
 from .secret_kubeconfigs import SecretKubeconfigs
 from .shown_lines import Formats, lines_of
 from .signals import stopped_by_signals
-from .spec import option_problems, unknown_options
+from .spec import option_problems, spec_of, unknown_options
 from .stdout import is_redrawn, prints_for_people, width_of_terminal
 from .structured_text import NotStructured, structured
 from .variables import OTHERS, unknown_variables
@@ -69,9 +69,10 @@ class Call:
 
 
 class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
-    """Base of the actions, which declare ``SPEC`` and implement ``execute``."""
+    """Base of the actions, which implement ``execute``."""
 
     SPEC: ClassVar[Spec] = {}
+    """Options of the module that has the name of the action's file."""
     FORMATS: ClassVar[Formats] = {}
     """Lines of the values that only runs of this action show."""
 
@@ -82,6 +83,10 @@ class MeshAction(ActionBase):  # type: ignore[misc]  # ansible-core has no types
     _supports_async = False
     PLANS_ONLY: ClassVar[bool] = False
     """Whether the action never writes to a cluster, so that it counts changes without check mode too."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.SPEC = spec_of(cls.__module__.rpartition(".")[2]) or cls.SPEC
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Validate the arguments, call ``execute``, and return its outcome as Ansible's result. Raises nothing but what a signal does."""

@@ -22,8 +22,11 @@ _LISTED: Final = "the options are"
 
 
 def spec_of(module: str) -> Spec:
-    """Return the options of a module in the form of ``ArgumentSpecValidator``, with ``minimum`` and ``maximum`` of each number."""
-    return dict(ARGUMENTS[module])
+    """Return the options of a module in the form of ``ArgumentSpecValidator``, with ``minimum`` and ``maximum`` of each number.
+
+    A file that is no action, such as the base of several, has none.
+    """
+    return dict(ARGUMENTS.get(module, {}))
 
 
 def option_problems(module: str, spec: Spec, params: Mapping[str, Any], task_vars: Container[str]) -> list[str]:
