@@ -79,59 +79,38 @@ def cluster_id_is_valid(context: CheckContext, facts: ClusterFacts) -> Iterator[
     )
 
 
-def _holders_last(context: CheckContext, hosts: Sequence[str], holds: Callable[[Lease], bool]) -> list[str]:
+def _holders_last(context: CheckContext, hosts: Sequence[str], of_lease: Callable[[Lease], object], value: object) -> list[str]:
     """Return the hosts with those last to which the mesh has leased the value: the finding is about the others."""
-    return sorted(hosts, key=lambda host: (lease := context.leases.active(host)) is not None and holds(lease))
+    return sorted(hosts, key=lambda host: (lease := context.leases.active(host)) is not None and of_lease(lease) == value)
 
 
-def _holds_name(name: str) -> Callable[[Lease], bool]:
-    return lambda lease: lease.name == name
-
-
-def _holds_uid(uid: str) -> Callable[[Lease], bool]:
-    return lambda lease: lease.uid == uid
-
-
-def _holds_id(number: int) -> Callable[[Lease], bool]:
-    return lambda lease: lease.id == number
+def _same_values(
+    context: CheckContext, what: str, value_of: Callable[[ClusterFacts], str], of_lease: Callable[[Lease], str], shown: Callable[[str], str]
+) -> Iterator[Flaw]:
+    """Yield a flaw for each name or id that several members have; "" is none."""
+    for value, found in grouped(members(context), value_of).items():
+        if value and len(found) > 1:
+            hosts = _holders_last(context, found, of_lease, value)
+            facts = context.facts[found[-1]]
+            change = f"In all but one of them: {helm(facts, 'cluster.name=UNIQUE_NAME', 'cluster.id=UNIQUE_NUMBER')}"
+            yield Flaw(
+                hosts=hosts,
+                summary=f"Clusters {listed(hosts)} have the same Cilium cluster {what} {shown(value)}",
+                evidence=f"{where(facts, 'ConfigMap', 'cilium-config')} of each: cluster-{what} = {show(value)}",
+                fix=lines(change, restart(facts), _RENAME),
+            )
 
 
 @check("CM-ID-04")
 def cluster_names_are_unique(context: CheckContext) -> Iterator[Flaw]:
     """Report clusters with a common peer that have the same cluster name."""
-    for name, found in grouped(members(context), lambda f: f.name).items():
-        if len(found) > 1 and name not in ("", "default"):
-            hosts = _holders_last(context, found, _holds_name(name))
-            facts = context.facts[found[-1]]
-            yield Flaw(
-                hosts=hosts,
-                summary=f"Clusters {listed(hosts)} have the same Cilium cluster name {show(name)}",
-                evidence=f"{where(facts, 'ConfigMap', 'cilium-config')} of each: cluster-name = {show(name)}",
-                fix=lines(
-                    f"In all but one of them: {helm(facts, 'cluster.name=UNIQUE_NAME', 'cluster.id=UNIQUE_NUMBER')}",
-                    restart(facts),
-                    _RENAME,
-                ),
-            )
+    return _same_values(context, "name", lambda f: "" if f.name == "default" else f.name, lambda lease: lease.name, show)
 
 
 @check("CM-ID-05")
 def cluster_ids_are_unique(context: CheckContext) -> Iterator[Flaw]:
     """Report clusters with a common peer that have the same cluster id."""
-    for number, found in grouped(members(context), lambda f: f.id).items():
-        if len(found) > 1 and number:
-            hosts = _holders_last(context, found, _holds_id(number))
-            facts = context.facts[found[-1]]
-            yield Flaw(
-                hosts=hosts,
-                summary=f"Clusters {listed(hosts)} have the same Cilium cluster id {number}",
-                evidence=f'{where(facts, "ConfigMap", "cilium-config")} of each: cluster-id = "{number}"',
-                fix=lines(
-                    f"In all but one of them: {helm(facts, 'cluster.name=UNIQUE_NAME', 'cluster.id=UNIQUE_NUMBER')}",
-                    restart(facts),
-                    _RENAME,
-                ),
-            )
+    return _same_values(context, "id", lambda f: str(f.id or ""), lambda lease: str(lease.id), str)
 
 
 @check("CM-ID-06")
@@ -212,7 +191,7 @@ def hosts_are_different_clusters(context: CheckContext) -> Iterator[Flaw]:
     for uid, hosts in grouped(answered, lambda f: f.uid).items():
         if uid and len(hosts) > 1:
             yield Flaw(
-                hosts=_holders_last(context, hosts, _holds_uid(uid)),
+                hosts=_holders_last(context, hosts, lambda lease: lease.uid, uid),
                 summary=f"Inventory hosts {listed(hosts)} are the same cluster",
                 evidence=f"the namespace where Cilium runs has the uid {uid} behind each of them",
                 fix="Correct cilium_mesh_kubeconfig or cilium_mesh_context of these hosts, or name only one of them in "

@@ -21,15 +21,11 @@ from .registry import check
 
 @dataclass(frozen=True, kw_only=True)
 class _Setting:
-    """A key of cilium-config that should be equal in all clusters.
-
-    ``wanted`` is the value that the fix sets where ``rule`` says that it can be set.
-    """
+    """A key of cilium-config that should be equal in all clusters. The fix turns it on where ``rule`` says that it can be set."""
 
     key: str
     helm: Callable[[CiliumVersion | None], str]
     default: Callable[[CiliumVersion | None], bool]
-    wanted: str
     meaning: str
     rule: str  # row of versions.RULES
 
@@ -48,7 +44,6 @@ _EQUAL: Final = (
         key="policy-default-local-cluster",
         helm=_always("clustermesh.policyDefaultLocalCluster"),
         default=policy_local_by_default,
-        wanted="true",
         meaning="selectors of policies without a cluster label mean the own cluster in some and all clusters in others",
         rule="policy_local_key",
     ),
@@ -56,7 +51,6 @@ _EQUAL: Final = (
         key="clustermesh-default-global-namespace",
         helm=_always("clustermesh.defaultGlobalNamespace"),
         default=lambda version: True,
-        wanted="true",
         meaning="namespaces are shared by default by some and not by others",
         rule="namespace_filter",
     ),
@@ -64,7 +58,6 @@ _EQUAL: Final = (
         key="clustermesh-enable-mcs-api",
         helm=lambda version: "clustermesh.mcsapi.enabled" if holds("mcs_api_value", version) else "clustermesh.enableMCSAPISupport",
         default=lambda version: False,
-        wanted="true",
         meaning="ServiceExports work in some only",
         rule="mcs_api",
     ),
@@ -72,7 +65,6 @@ _EQUAL: Final = (
         key="clustermesh-enable-endpoint-sync",
         helm=_always("clustermesh.enableEndpointSliceSynchronization"),
         default=lambda version: False,
-        wanted="true",
         meaning="headless global services resolve remote pods in some only",
         rule="endpoint_sync",
     ),
@@ -80,7 +72,6 @@ _EQUAL: Final = (
         key="enable-non-default-deny-policies",
         helm=_always("enableNonDefaultDenyPolicies"),
         default=lambda version: True,
-        wanted="true",
         meaning="a Deny without default deny isolates its subjects in some",
         rule="non_default_deny",
     ),
@@ -98,14 +89,14 @@ def mesh_settings_agree(context: CheckContext) -> Iterator[Flaw]:
                 hosts=[host for group in groups.values() for host in group],
                 summary=f"The clusters differ in {entry.key}: {entry.meaning}",
                 evidence=f"cilium-config (defaults by version where unset), {value_groups(groups, entry.key)}",
-                fix=_equal_fix(entry, [facts for facts in clusters if entry.value(facts) != entry.wanted]),
+                fix=_equal_fix(entry, [facts for facts in clusters if entry.value(facts) != "true"]),
             )
 
 
 def _equal_fix(entry: _Setting, others: Sequence[ClusterFacts]) -> str:
     """Return one command for each Helm value that sets it, with the clusters that it is for."""
     settable = [facts for facts in others if holds(entry.rule, cilium_version(facts))]
-    commands = grouped(settable, lambda facts: helm(facts, f"{entry.helm(cilium_version(facts))}={entry.wanted}"))
+    commands = grouped(settable, lambda facts: helm(facts, f"{entry.helm(cilium_version(facts))}=true"))
     too_old = [facts.host for facts in others if facts not in settable]
     parts = [text for command, hosts in commands.items() for text in (f"In {listed(hosts)}:", command)]
     if too_old:

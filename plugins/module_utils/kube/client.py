@@ -292,7 +292,7 @@ class Cluster:
         :raises WriteConflict: when the object exists.
         :raises ClusterError: see the class.
         """
-        return self._written("POST", path, query={"fieldManager": manager}, body=body)
+        return self._json("POST", path, query={"fieldManager": manager}, body=body) or {}
 
     def apply(self, path: str, body: Mapping[str, Any], *, manager: str, dry_run: bool = False) -> Object:
         """Write an object by server-side apply, never with force.
@@ -301,7 +301,7 @@ class Cluster:
         :raises ClusterError: see the class.
         """
         query = {"fieldManager": manager, "force": "false"} | ({"dryRun": "All"} if dry_run else {})
-        return self._written("PATCH", path, query=query, body=body, media="application/apply-patch+yaml")
+        return self._json("PATCH", path, query=query, body=body, media="application/apply-patch+yaml") or {}
 
     def merge_patch(self, path: str, body: Mapping[str, Any], *, manager: str, dry_run: bool = False) -> Object:
         """Change an object by a JSON merge patch (RFC 7386).
@@ -310,7 +310,7 @@ class Cluster:
         :raises ClusterError: see the class.
         """
         query = {"fieldManager": manager} | ({"dryRun": "All"} if dry_run else {})
-        return self._written("PATCH", path, query=query, body=body, media="application/merge-patch+json")
+        return self._json("PATCH", path, query=query, body=body, media="application/merge-patch+json") or {}
 
     def delete(self, path: str, *, uid: str = "", resource_version: str = "") -> None:
         """Delete one object; do nothing if it is gone already.
@@ -431,18 +431,6 @@ class Cluster:
         if status != 404 and isinstance(decoded, dict) and answers(request, decoded, body):
             return decoded
         raise no_answer(self._server, request, status)
-
-    def _written(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str],
-        body: Mapping[str, Any],
-        media: str = "application/json",
-    ) -> Object:
-        written = self._json(method, path, query=query, body=body, media=media)
-        return {} if written is None else written
 
     def _request(
         self,
