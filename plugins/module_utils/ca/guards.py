@@ -97,36 +97,38 @@ def _keys_are_lost(inputs: RollInputs, host: str) -> bool:
     return roll is not None and not (keys.complete and keys.old == roll.old and keys.new == roll.new)
 
 
+def _cannot_sign(facts: ClusterFacts) -> str:
+    """Return why nothing can be issued from cilium-ca; "" if something can."""
+    ca = facts.ca
+    if ca.present and ca.has_key and ca.key_matches is True and ca.certificates:
+        return ""
+    why = ca.problem or "ca.key is missing or does not belong to ca.crt" if ca.present else "not found"
+    return f"Secret {facts.namespace}/{CA_SECRET}: {why}"
+
+
 def _ca_findings(facts: ClusterFacts) -> Iterator[Finding]:
     """Yield a finding if the CA of the cluster cannot be rolled in cilium-ca."""
-    ca = facts.ca
-    where = f"Secret {facts.namespace}/{CA_SECRET}"
-    if "cert-manager.io/certificate-name" in ca.annotations:
-        name = ca.annotations["cert-manager.io/certificate-name"]
-        yield _blocking(
-            "CM-CA-05",
-            facts.host,
+    obstacle, bundle = None, facts.ca_bundle
+    if "cert-manager.io/certificate-name" in facts.ca.annotations:
+        obstacle = (
             f"cert-manager owns {CA_SECRET} of {facts.host} and would write its own CA again",
-            f"{where}: made by Certificate {name}",
+            f"Secret {facts.namespace}/{CA_SECRET}: made by Certificate {facts.ca.annotations['cert-manager.io/certificate-name']}",
             "Let the Issuer sign from a CA that no Certificate renews, or renew it there and run connect afterwards.",
         )
-    elif facts.ca_bundle is not None:
-        bundle = facts.ca_bundle
-        yield _blocking(
-            "CM-CA-05",
-            facts.host,
+    elif bundle is not None:
+        obstacle = (
             f"{facts.host} trusts by a CA bundle (Helm value tls.caBundle), which Helm owns and every pod has mounted",
             f"{bundle.kind} {facts.namespace}/{bundle.name}, key {bundle.key}",
             "Roll the CA with Helm: add the next CA to tls.caBundle.content first, and take the old one out at the end.",
         )
-    elif not ca.present or not ca.has_key or ca.key_matches is not True or not ca.certificates:
-        yield _blocking(
-            "CM-CA-05",
-            facts.host,
+    elif why := _cannot_sign(facts):
+        obstacle = (
             f"{CA_SECRET} of {facts.host} holds no CA with its key, so nothing can be issued from it",
-            f"{where}: {ca.problem or 'ca.key is missing or does not belong to ca.crt' if ca.present else 'not found'}",
+            why,
             "Roll the CA with the tool that holds its key; connect follows the new certificates.",
         )
+    if obstacle is not None:
+        yield _blocking("CM-CA-05", facts.host, *obstacle)
 
 
 def _source_findings(facts: ClusterFacts) -> Iterator[Finding]:
@@ -134,16 +136,9 @@ def _source_findings(facts: ClusterFacts) -> Iterator[Finding]:
 
     A CA that cannot sign would be stored in all clusters, and no later stage could ever be proven.
     """
-    ca = facts.ca
-    if not ca.present or not ca.has_key or ca.key_matches is not True or not ca.certificates:
-        yield _blocking(
-            "CM-CA-05",
-            facts.host,
-            f"{CA_SECRET} of {facts.host} holds no CA with its key, so the others cannot take it",
-            f"Secret {facts.namespace}/{CA_SECRET}: "
-            + (ca.problem or "ca.key is missing or does not belong to ca.crt" if ca.present else "not found"),
-            "Name another source, or put a CA and its key there.",
-        )
+    if why := _cannot_sign(facts):
+        summary = f"{CA_SECRET} of {facts.host} holds no CA with its key, so the others cannot take it"
+        yield _blocking("CM-CA-05", facts.host, summary, why, "Name another source, or put a CA and its key there.")
 
 
 def _method_findings(inputs: RollInputs, facts: ClusterFacts) -> Iterator[Finding]:

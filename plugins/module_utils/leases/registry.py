@@ -96,17 +96,8 @@ class Lease:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the lease as it is written, with the CRDs' spelling of keys."""
-        return {
-            "host": self.host,
-            "name": self.name,
-            "id": self.id,
-            "uid": self.uid,
-            "ca": self.ca,
-            "podCidrs": list(self.pod_cidrs),
-            "state": self.state.value,
-            "since": self.since,
-            "serial": self.serial,
-        }
+        values = {**vars(self), "pod_cidrs": list(self.pod_cidrs), "state": self.state.value}
+        return {"podCidrs" if key == "pod_cidrs" else key: value for key, value in values.items()}
 
 
 def precedence(lease: Lease) -> tuple[Any, ...]:
@@ -258,17 +249,8 @@ def _lease(row: Any, place: int) -> Lease:
         wrong += [key for key in ("host", "name") if not texts[key]]
     if wrong:
         raise RegistryProblem(f"{where} has a wrong {wrong[0]}")
-    return Lease(
-        host=row["host"],
-        name=row["name"],
-        id=row["id"],
-        uid=row["uid"],
-        ca=row["ca"],
-        pod_cidrs=tuple(row["podCidrs"]),
-        state=LeaseState(row["state"]),
-        since=row["since"],
-        serial=row["serial"],
-    )
+    known = {key: row[key] for key in (*texts, "id", "serial")}
+    return Lease(**known | {"pod_cidrs": tuple(row["podCidrs"]), "state": LeaseState(row["state"])})
 
 
 def _is_number(value: Any) -> bool:

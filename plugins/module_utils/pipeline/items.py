@@ -24,6 +24,7 @@ from ..mesh.binding.model import Mesh
 from ..mesh.binding.topology import Topology
 from ..mesh.facts.traffic import TrafficFacts
 from ..observe import Observation
+from ..plan.steps import Plan, Step
 from ..plan.stored import StoredPlan
 from ..reconcile.plan import ItemsPlan, plan_items, waits_for_mesh
 from ..reconcile.scene import observe_again, observe_scene
@@ -164,7 +165,13 @@ def carry_out_items(
     """Write the plan unless in check mode, probe, and record and show the status of every item."""
     after, course = scene, Course()
     if not run.check_mode:
-        after, course = _carry_out(run, reach, options, desired, decided, scene, observation, recorder)
+        failed, applied = ({}, ()) if decided.plan.empty else _write_items(run, options, decided.plan, observation, recorder)
+        hosts, written = {step.cluster for step in applied}, frozenset(step.item for step in applied)
+        if hosts:
+            after = observe_again(run.ports.read_traffic, scene, observation, desired.kinds, hosts, parallel=options.parallel)
+        probes, findings = probe_intents(run, reach, options, desired, decided, after, observation, failed=failed, written=written)
+        recorder.note(findings=ordered((*recorder.outcome.findings, *findings)))
+        course = Course(failed=failed, probes=probes)
     _record_statuses(run, options, desired, decided, after, course, recorder)
     silent = [host for host, failure in scene.failures.items() if failure.code != LEFT_OUT]
     recorder.note(unmet=silence(run.who, run.mesh, silent, options.max_failures))
@@ -229,44 +236,28 @@ def binding_status_of(
     return status
 
 
-def _carry_out(
-    run: Run,
-    reach: ItemPorts,
-    options: ItemsOptions,
-    desired: Desired,
-    decided: ItemsPlan,
-    scene: Scene,
-    observation: Observation,
-    recorder: Recorder,
-) -> tuple[Scene, Course]:
-    """Write the plan, observe the written clusters again, and probe. Returns the new scene and the course of the run."""
-    failed: dict[str, dict[str, str]] = {}
-    written: frozenset[str] = frozenset()
-    if not decided.plan.empty:
-        announce_writes(run, decided.plan)
-        done = write(run, options, decided.plan, observation, recorder)
-        ended = [finding_of(error) for _host, error in sorted(done.failures.items())]
-        single = [
-            replace(finding_of(error), item=item)
-            for item, errors in done.items.items()
-            for host, error in errors.items()
-            if error is not done.failures.get(host)
-        ]
-        run.ports.show(FindingsMade(ended))
-        recorder.note(findings=ordered((*recorder.outcome.findings, *ended, *single)))
-        # A deletion that was kept back is no failure of its item in that cluster: a write that failed is, and is reported for its own item.
-        failed = {
-            item: messages
-            for item, errors in done.items.items()
-            if (messages := {host: error.message for host, error in errors.items() if not isinstance(error, KeptBack)})
-        }
-        written = frozenset(step.item for step in done.applied)
-        hosts = {step.cluster for step in done.applied}
-        if hosts:
-            scene = observe_again(run.ports.read_traffic, scene, observation, desired.kinds, hosts, parallel=options.parallel)
-    probes, findings = probe_intents(run, reach, options, desired, decided, scene, observation, failed=failed, written=written)
-    recorder.note(findings=ordered((*recorder.outcome.findings, *findings)))
-    return scene, Course(failed=failed, probes=probes)
+def _write_items(
+    run: Run, options: ItemsOptions, plan: Plan, observation: Observation, recorder: Recorder
+) -> tuple[dict[str, dict[str, str]], Sequence[Step]]:
+    """Write the plan, and show and record what failed. Return item -> cluster -> error of a write, and the steps that were applied."""
+    announce_writes(run, plan)
+    done = write(run, options, plan, observation, recorder)
+    ended = [finding_of(error) for _host, error in sorted(done.failures.items())]
+    single = [
+        replace(finding_of(error), item=item)
+        for item, errors in done.items.items()
+        for host, error in errors.items()
+        if error is not done.failures.get(host)
+    ]
+    run.ports.show(FindingsMade(ended))
+    recorder.note(findings=ordered((*recorder.outcome.findings, *ended, *single)))
+    # A deletion that was kept back is no failure of its item in that cluster: a write that failed is, and is reported for its own item.
+    failed = {
+        item: messages
+        for item, errors in done.items.items()
+        if (messages := {host: error.message for host, error in errors.items() if not isinstance(error, KeptBack)})
+    }
+    return failed, done.applied
 
 
 def _record_statuses(
