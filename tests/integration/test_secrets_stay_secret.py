@@ -18,13 +18,8 @@ from tests.integration.labs import THREE_119
 from tests.integration.mesh_lab import MeshLab
 
 SECRETS = (
-    "cilium-ca",
-    "cilium-clustermesh",
-    "cilium-kvstoremesh",
-    "clustermesh-apiserver-server-cert",
-    "clustermesh-apiserver-admin-cert",
-    "clustermesh-apiserver-remote-cert",
-    "clustermesh-apiserver-local-cert",
+    *("cilium-ca", "cilium-clustermesh", "cilium-kvstoremesh", "clustermesh-apiserver-server-cert", "clustermesh-apiserver-admin-cert"),
+    *("clustermesh-apiserver-remote-cert", "clustermesh-apiserver-local-cert"),
 )
 
 

@@ -292,15 +292,7 @@ def changed(kind: str, change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 HOSTILE: Final = (
-    "{{ lookup('pipe', 'id') }}",
-    "{% if x %}",
-    "a\nb",
-    "\u202egnp",
-    "a\x1b[31mb",
-    "x" * 65_536,
-    "../../etc",
-    "a b",
-    "!!python/x",
+    *("{{ lookup('pipe', 'id') }}", "{% if x %}", "a\nb", "\u202egnp", "a\x1b[31mb", "x" * 65_536, "../../etc", "a b", "!!python/x"),
 )
 WRONG_TYPES: Final = (7, True, ["a"], {"a": "b"})
 

@@ -24,12 +24,8 @@ JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJlLWNhbmFyeQ"
     [
         PEM,
         PEM[:90],
-        f"failed with {JWT} in it",
-        "Authorization: Bearer canary-token-1",
-        "dial https://root:canary@10.0.0.1:2379 failed",
-        'password: "canary"',
-        "token=canary",
-        f"data {'QUJD' * 20} end",
+        *(f"failed with {JWT} in it", "Authorization: Bearer canary-token-1", "dial https://root:canary@10.0.0.1:2379 failed"),
+        *('password: "canary"', "token=canary", f"data {'QUJD' * 20} end"),
     ],
     ids=["pem", "half-a-pem", "jwt", "bearer", "url", "password", "token", "base64"],
 )

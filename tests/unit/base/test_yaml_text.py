@@ -18,13 +18,7 @@ from tests.testing.lines_run import lines_run
 from tests.testing.rows import in_one_test
 
 HOSTILE = [
-    "!!int ''",
-    "!!float ''",
-    "!!bool hunter2",
-    "!!timestamp hunter2",
-    "[" * 500_000,
-    "- " * 100_000,
-    "{a: " * 100_000,
+    *("!!int ''", "!!float ''", "!!bool hunter2", "!!timestamp hunter2", "[" * 500_000, "- " * 100_000, "{a: " * 100_000),
     "? {a: b}\n: c\n",
 ]
 REFUSED = {

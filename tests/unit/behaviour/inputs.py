@@ -49,15 +49,7 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "connectivityIntents": (
         *(
-            "name",
-            "action",
-            "source",
-            "destination",
-            "ports",
-            "policyMode",
-            "probe",
-            "probe.enabled",
-            "probe.method",
+            *("name", "action", "source", "destination", "ports", "policyMode", "probe", "probe.enabled", "probe.method"),
             "probe.intervalSeconds",
         ),
         *("source.clusters", "source.selector", "source.expressions", "source.allPods", "destination.cidr", "icmp", "acton"),

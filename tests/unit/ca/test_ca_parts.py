@@ -171,12 +171,7 @@ def test_a_mark_says_what_was_written_and_nothing_else_is_believed() -> None:
     assert roll_of(CaSecretFacts(annotations={MARK: write_roll(roll)})) == roll
     assert roll.bundle == "old\nnew\n"
     for text in (
-        "{",
-        "[]",
-        "{}",
-        '{"stage":"later","owner":"","old":"","new":""}',
-        '{"stage":"trust","owner":1,"old":"","new":""}',
-        "[" * 70000,
+        *("{", "[]", "{}", '{"stage":"later","owner":"","old":"","new":""}', '{"stage":"trust","owner":1,"old":"","new":""}', "[" * 70000),
     ):
         ca = CaSecretFacts(annotations={MARK: text})
         assert roll_of(ca) is None and has_invalid_mark(ca)

@@ -41,19 +41,8 @@ JSON = st.recursive(
         | st.dictionaries(
             st.sampled_from(
                 [
-                    "Name",
-                    "Cluster",
-                    "ClusterID",
-                    "IPAddresses",
-                    "IP",
-                    "Mask",
-                    "IPv4AllocCIDR",
-                    "IPv6SecondaryAllocCIDRs",
-                    "HostIP",
-                    "ID",
-                    "id",
-                    "capabilities",
-                    "maxConnectedClusters",
+                    *("Name", "Cluster", "ClusterID", "IPAddresses", "IP", "Mask", "IPv4AllocCIDR", "IPv6SecondaryAllocCIDRs", "HostIP"),
+                    *("ID", "id", "capabilities", "maxConnectedClusters"),
                 ]
             ),
             inner,

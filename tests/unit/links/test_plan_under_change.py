@@ -188,15 +188,8 @@ def kvstoremesh_is_switched(world: World, draw: Any) -> None:
 
 
 EVENTS: tuple[Callable[[World, Any], None], ...] = (
-    members_change,
-    topology_changes,
-    some_fall_silent,
-    a_run,
-    a_run_that_breaks_off,
-    somebody_writes,
-    a_ca_is_renewed,
-    an_address_changes,
-    kvstoremesh_is_switched,
+    *(members_change, topology_changes, some_fall_silent, a_run, a_run_that_breaks_off, somebody_writes, a_ca_is_renewed),
+    *(an_address_changes, kvstoremesh_is_switched),
 )
 
 

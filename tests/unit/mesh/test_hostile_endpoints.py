@@ -48,36 +48,16 @@ API = "api.example.com"  # where the agents of c1 reach their API server
 
 LABELS = st.sampled_from(
     [
-        "kubernetes",
-        "default",
-        "svc",
-        "cluster",
-        "local",
-        "localhost",
-        "mesh",
-        "cilium",
-        "io",
-        "example",
-        "com",
-        "api",
-        "lb",
-        "c1",
-        "c3",
-        "SVC",
+        *("kubernetes", "default", "svc", "cluster", "local", "localhost", "mesh", "cilium", "io", "example", "com", "api", "lb", "c1"),
+        *("c3", "SVC"),
     ]
 )
 NAMES = st.one_of(
     st.lists(LABELS, min_size=1, max_size=5).map(".".join),
     st.sampled_from(
         [
-            "c1.mesh.cilium.io",
-            "c3.mesh.cilium.io",
-            "kubernetes.default.svc.",
-            "KUBERNETES.default.svc",
-            API,
-            "x.elb.amazonaws.com",
-            "a b",
-            "",
+            *("c1.mesh.cilium.io", "c3.mesh.cilium.io", "kubernetes.default.svc.", "KUBERNETES.default.svc", API, "x.elb.amazonaws.com"),
+            *("a b", ""),
         ]
     ),
 )

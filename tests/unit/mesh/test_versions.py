@@ -62,11 +62,7 @@ def test_the_version_is_read_from_the_image(image: str, version: str) -> None:
         "quay.io/cilium/cilium",
         "quay.io/cilium/cilium:latest",
         "quay.io/cilium/cilium" + DIGEST,
-        "localhost:5000/cilium",
-        "localhost:1.17/cilium",
-        "quay.io/cilium/cilium-ci:4f3b2a1c9d",
-        "cilium:v1",
-        "cilium:1.17.3.",
+        *("localhost:5000/cilium", "localhost:1.17/cilium", "quay.io/cilium/cilium-ci:4f3b2a1c9d", "cilium:v1", "cilium:1.17.3."),
         "cilium:\u0661.\u0661",
     ],
 )

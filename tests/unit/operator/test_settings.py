@@ -220,14 +220,7 @@ def test_annotations_that_items_may_set_are_listed_one_by_one() -> None:
     "key",
     [
         *(
-            "team",
-            "example.com/",
-            "example.com/*",
-            "Example.com/team",
-            "a/b/c",
-            "example.com/a b",
-            "",
-            f"example.com/{'x' * 64}",
+            *("team", "example.com/", "example.com/*", "Example.com/team", "a/b/c", "example.com/a b", "", f"example.com/{'x' * 64}"),
             f"{'a.' * 127}com/team",
         ),
         *("cilium-mesh.edge-portal.eu/item", "global-service.cilium-mesh.edge-portal.eu/0123456789ab"),
@@ -262,13 +255,7 @@ def test_a_finalizer_of_a_provider_is_named_with_its_domain(name: str) -> None:
     "name",
     [
         *(
-            "foregroundDeletion",
-            "orphan",
-            "",
-            "a b.com/x",
-            "example.com/",
-            "kubernetes.io/pvc-protection",
-            "apis.kcp.io/apibinding",
+            *("foregroundDeletion", "orphan", "", "a b.com/x", "example.com/", "kubernetes.io/pvc-protection", "apis.kcp.io/apibinding"),
             "kcp.io",
         ),
         *("service.kubernetes.io/load-balancer-cleanup", "networking.edge-portal.eu/clustermeshbinding-cleanup"),

@@ -22,14 +22,7 @@ PODS: Final = tuple(
     for role in ("front", "")
 )
 KEYS: Final = (
-    "app",
-    "k8s:app",
-    "any:app",
-    "role",
-    "k8s:role",
-    "reserved:host",
-    "k8s:io.kubernetes.pod.namespace",
-    "io.cilium.k8s.policy.cluster",
+    *("app", "k8s:app", "any:app", "role", "k8s:role", "reserved:host", "k8s:io.kubernetes.pod.namespace", "io.cilium.k8s.policy.cluster"),
 )
 LABELS: Final = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(["web", "db", "front", "shop", ""]), max_size=2)
 EXPRESSIONS: Final = st.lists(

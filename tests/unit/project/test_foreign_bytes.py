@@ -19,11 +19,7 @@ DECODERS: Final = frozenset(
         *("loads", "load_json", "decoded_json", "read_json"),
         *("load_yaml", "compose_yaml", "safe_load", "safe_load_all", "load_all", "full_load"),
         *(
-            "load_certificates",
-            "load_der",
-            "load_key",
-            "load_pem_x509_certificate",
-            "load_pem_x509_certificates",
+            *("load_certificates", "load_der", "load_key", "load_pem_x509_certificate", "load_pem_x509_certificates"),
             "load_der_x509_certificate",
         ),
         *("load_pem_private_key", "load_verify_locations", "b64decode", "unhexlify", "fromhex", "FromString", "ParseFromString", "unpack"),

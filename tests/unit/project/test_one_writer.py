@@ -22,29 +22,13 @@ FLEET: Final = {("members.py", "_write_wave", "apply"), ("members.py", "_issue",
 RIGHTS: Final = {("rbac.py", "_written", "apply")}
 """Where it writes rights, which belong to no run of the mesh: each write has its own precondition."""
 RUNS: Final = {
-    "_connect",
-    "_carry_out",
-    "_reconcile",
-    "_decide_and_assign",
-    "_judge_and_delete",
-    "_renew",
-    "_write",
-    "identities",
+    *("_connect", "_carry_out", "_reconcile", "_decide_and_assign", "_judge_and_delete", "_renew", "_write", "identities"),
     "links_and_items",
 }
 """Functions that take the lock before anything is shown or written."""
 WRITING: Final = {
-    "mesh_adopt",
-    "mesh_apply",
-    "mesh_ca",
-    "mesh_connect",
-    "mesh_exposure",
-    "mesh_identity",
-    "mesh_items",
-    "mesh_policy",
-    "mesh_policy_replace",
-    "mesh_reconcile",
-    "mesh_service",
+    *("mesh_adopt", "mesh_apply", "mesh_ca", "mesh_connect", "mesh_exposure", "mesh_identity", "mesh_items", "mesh_policy"),
+    *("mesh_policy_replace", "mesh_reconcile", "mesh_service"),
 }
 
 

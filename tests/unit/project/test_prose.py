@@ -18,22 +18,9 @@ from tests.testing.rows import in_one_test
 DOCS: Final = CHECKOUT / "docs"
 
 NOT_USED: Final = (
-    r"somebody",
-    r"nobody",
-    r"everybody",
-    r"whoever",
-    r"whom",
-    r"(?:is|are|was|were|be|been) told",
-    r"looked at",
-    r"(?:a|the|each|every) look",
-    r"lets? go of",
-    r"let go",
-    r"cannot be meant",
-    r"cannot be told",
-    r"c(?:omes|ame) of it",
-    r"wish(?:es|ed)? for",
-    r"mend(?:s|ed)?",
-    r"landscape",
+    *(r"somebody", r"nobody", r"everybody", r"whoever", r"whom", r"(?:is|are|was|were|be|been) told", r"looked at"),
+    *(r"(?:a|the|each|every) look", r"lets? go of", r"let go", r"cannot be meant", r"cannot be told", r"c(?:omes|ame) of it"),
+    *(r"wish(?:es|ed)? for", r"mend(?:s|ed)?", r"landscape"),
 )
 """Words of no precise meaning, as regular expressions. Add one here once no revised page uses it."""
 

@@ -157,15 +157,9 @@ def test_before_1_20_the_addresses_are_those_of_the_pods_host_aliases() -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        "endpoints: []\n",
-        "endpoints:\n- http://c2:2379\n",
-        "endpoints:\n- https://c2:notaport\n",
-        "endpoints:\n- https://c2:2379\ntrusted-ca-file: /etc/passwd\ncert-file: /x\nkey-file: /x\n",
-        "- list\n",
-        "endpoints: [",
-        "endpoints: 5\n",
-        "endpoints: !!int ''\n",
-        "endpoints:\n- https://c2:2379\ntrusted-ca-file: [a]\n",
+        *("endpoints: []\n", "endpoints:\n- http://c2:2379\n", "endpoints:\n- https://c2:notaport\n"),
+        *("endpoints:\n- https://c2:2379\ntrusted-ca-file: /etc/passwd\ncert-file: /x\nkey-file: /x\n", "- list\n", "endpoints: ["),
+        *("endpoints: 5\n", "endpoints: !!int ''\n", "endpoints:\n- https://c2:2379\ntrusted-ca-file: [a]\n"),
     ],
 )
 def test_a_configuration_that_cannot_be_used_from_here_says_why(config: str) -> None:
