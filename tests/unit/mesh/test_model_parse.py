@@ -106,103 +106,73 @@ def test_ansible_tagged_strings_become_plain_ones() -> None:
     assert [type(n) for n in names] == [str, str]
 
 
+MISTAKES: list[tuple[Any, str]] = [
+    ({"clusterrefs": []}, "binding.clusterrefs: unknown key; did you mean clusterRefs?"),
+    ({"meshConfig": {"servicetype": "NodePort"}}, "binding.meshConfig.servicetype: unknown key; did you mean serviceType?"),
+    ({"meshConfig": {"hubble": {"enable": True}}}, "binding.meshConfig.hubble.enable: unknown key; did you mean enabled?"),
+    ({"clusterRefs": [{"name": "c1", "weight": 1}, "c2"]}, "binding.clusterRefs[0].weight: unknown key; the keys here are name"),
+    ({1: 2}, "binding.1: unknown key"),
+    ([], "binding: must be a mapping"),
+    ({"name": 5}, "binding.name: must be a text, not a number"),
+    ({"name": "Edge_Mesh"}, 'binding.name: "Edge_Mesh" is not a DNS-1123 name'),
+    ({"name": "a\n"}, 'binding.name: "a?" is not a DNS-1123 name'),
+    ({"clusterRefs": "c1"}, "binding.clusterRefs: must be a list, not a text; write a list of {name: HOST}"),
+    (
+        {"clusterRefs": ["c1", 7]},
+        "binding.clusterRefs[1]: must be a mapping with the keys name, not a number; write {name: HOST}, or the name alone",
+    ),
+    ({"clusterRefs": ["c1", {}]}, "binding.clusterRefs[1].name: is missing"),
+    ({"clusterRefs": ["c1", "c2", "c1"]}, 'binding.clusterRefs[2]: "c1" is named twice; the first is binding.clusterRefs[0]'),
+    ({"clusterRefs": ["c1", "paris"]}, 'binding.clusterRefs[1]: "paris" is not in the inventory; it has c1, c2, c3'),
+    ({"clusterRefs": ["c1", {"name": "C2"}]}, 'binding.clusterRefs[1].name: "C2" is not in the inventory; did you mean c2?'),
+    ({"clusterRefs": ["c1"]}, "binding.clusterRefs: a mesh needs at least two clusters, and there is one"),
+    ({"clusterRefs": []}, "binding.clusterRefs: a mesh needs at least two clusters, and there are none"),
+    ({"meshConfig": {"serviceType": "Loadbalancer"}}, 'serviceType: "Loadbalancer" is not known; did you mean LoadBalancer?'),
+    ({"meshConfig": {"serviceType": 3}}, "binding.meshConfig.serviceType: must be a text, not a number"),
+    ({"meshConfig": {"enableKvStoreMesh": "yes"}}, 'binding.meshConfig.enableKvStoreMesh: must be true or false, not "yes"'),
+    ({"meshConfig": {"hubble": {"ui": 1}}}, "binding.meshConfig.hubble.ui: must be true or false, not a number"),
+    ({"topology": "ring"}, "binding.topology: must be a mapping with the keys mode, hubs, pairs, not a text"),
+    ({"topology": {"mode": "fullmesh"}}, 'binding.topology.mode: "fullmesh" is not known; did you mean FullMesh?'),
+    ({"topology": {"mode": "Ring"}}, "use one of FullMesh, HubAndSpoke, Pairs"),
+    ({"topology": {"mode": 1}}, "binding.topology.mode: must be a text, not a number"),
+    ({"topology": {"hub": ["c1"]}}, "binding.topology.hub: unknown key; did you mean hubs?"),
+    ({"topology": {"hubs": ["c1"]}}, "binding.topology.hubs: belongs to mode HubAndSpoke, and the mode is FullMesh"),
+    ({"topology": {"mode": "Pairs", "hubs": ["c1"]}}, "binding.topology.hubs: belongs to mode HubAndSpoke, and the mode is"),
+    ({"topology": {"mode": "HubAndSpoke"}}, "binding.topology.hubs: is missing; mode HubAndSpoke needs it"),
+    ({"topology": {"mode": "Pairs", "pairs": []}}, "binding.topology.pairs: is missing; mode Pairs needs it"),
+    ({"topology": {"mode": "HubAndSpoke", "hubs": "c1"}}, "binding.topology.hubs: must be a list, not a text; write a list of members"),
+    ({"topology": {"mode": "HubAndSpoke", "hubs": ["c9"]}}, 'binding.topology.hubs[0]: "c9" is no member of the mesh'),
+    (
+        {"clusterRefs": ["c1", "c2"], "topology": {"mode": "HubAndSpoke", "hubs": ["c3"]}},
+        'binding.topology.hubs[0]: "c3" is no member of the mesh; its members are c1, c2',
+    ),
+    ({"topology": {"mode": "HubAndSpoke", "hubs": ["c1", "c1"]}}, 'hubs[1]: "c1" is named twice; the first is binding'),
+    ({"topology": {"mode": "HubAndSpoke", "hubs": [None]}}, "binding.topology.hubs[0]: must be a text, not nothing"),
+    (
+        {"topology": {"mode": "Pairs", "pairs": "c1"}},
+        "binding.topology.pairs: must be a list, not a text; write a list of pairs [ONE, OTHER]",
+    ),
+    ({"topology": {"mode": "Pairs", "pairs": [["c1"]]}}, "pairs[0]: must have 2 entries, not 1; write a pair [ONE, OTHER]"),
+    ({"topology": {"mode": "Pairs", "pairs": [["c1", "c2", "c3"]]}}, "pairs[0]: must have 2 entries, not 3; write a pair [ONE, OTHER]"),
+    ({"topology": {"mode": "Pairs", "pairs": ["c1,c2"]}}, "pairs[0]: must be a list, not a text; write a pair [ONE, OTHER]"),
+    ({"topology": {"mode": "Pairs", "pairs": [["c1", "c1"]]}}, 'pairs[0]: "c1" cannot be linked with itself'),
+    ({"topology": {"mode": "Pairs", "pairs": [["c1", "C2"]]}}, 'pairs[0][1]: "C2" is no member of the mesh; did you mean c2?'),
+    (
+        {"topology": {"mode": "Pairs", "pairs": [["c1", "c2"], ["c2", "c1"]]}},
+        'pairs[1]: "c2" and "c1" are a pair already; the first is binding.topology.pairs[0]',
+    ),
+]
+"""What a binding may not be, and what is said of it."""
+
+
 @in_one_test
 @pytest.mark.parametrize(
     ("raw", "told"),
     [
         ({"bindings": {}}, "bindings: unknown key; did you mean binding?"),
-        ({"binding": {"clusterrefs": []}}, "binding.clusterrefs: unknown key; did you mean clusterRefs?"),
-        (
-            {"binding": {"meshConfig": {"servicetype": "NodePort"}}},
-            "binding.meshConfig.servicetype: unknown key; did you mean serviceType?",
-        ),
-        ({"binding": {"meshConfig": {"hubble": {"enable": True}}}}, "binding.meshConfig.hubble.enable: unknown key; did you mean enabled?"),
-        (
-            {"binding": {"clusterRefs": [{"name": "c1", "weight": 1}, "c2"]}},
-            "binding.clusterRefs[0].weight: unknown key; the keys here are name",
-        ),
-        ({"binding": {1: 2}}, "binding.1: unknown key"),
         ("edge", "cilium_mesh: must be a mapping with the keys binding"),
-        ({"binding": []}, "binding: must be a mapping"),
-        ({"binding": {"name": 5}}, "binding.name: must be a text, not a number"),
-        ({"binding": {"name": "Edge_Mesh"}}, 'binding.name: "Edge_Mesh" is not a DNS-1123 name'),
-        ({"binding": {"name": "a\n"}}, 'binding.name: "a?" is not a DNS-1123 name'),
-        ({"binding": {"clusterRefs": "c1"}}, "binding.clusterRefs: must be a list, not a text; write a list of {name: HOST}"),
-        (
-            {"binding": {"clusterRefs": ["c1", 7]}},
-            "binding.clusterRefs[1]: must be a mapping with the keys name, not a number; write {name: HOST}, or the name alone",
-        ),
-        ({"binding": {"clusterRefs": ["c1", {}]}}, "binding.clusterRefs[1].name: is missing"),
-        (
-            {"binding": {"clusterRefs": ["c1", "c2", "c1"]}},
-            'binding.clusterRefs[2]: "c1" is named twice; the first is binding.clusterRefs[0]',
-        ),
-        ({"binding": {"clusterRefs": ["c1", "paris"]}}, 'binding.clusterRefs[1]: "paris" is not in the inventory; it has c1, c2, c3'),
-        (
-            {"binding": {"clusterRefs": ["c1", {"name": "C2"}]}},
-            'binding.clusterRefs[1].name: "C2" is not in the inventory; did you mean c2?',
-        ),
-        ({"binding": {"clusterRefs": ["c1"]}}, "binding.clusterRefs: a mesh needs at least two clusters, and there is one"),
-        ({"binding": {"clusterRefs": []}}, "binding.clusterRefs: a mesh needs at least two clusters, and there are none"),
-        (
-            {"binding": {"meshConfig": {"serviceType": "Loadbalancer"}}},
-            'serviceType: "Loadbalancer" is not known; did you mean LoadBalancer?',
-        ),
-        ({"binding": {"meshConfig": {"serviceType": 3}}}, "binding.meshConfig.serviceType: must be a text, not a number"),
-        (
-            {"binding": {"meshConfig": {"enableKvStoreMesh": "yes"}}},
-            'binding.meshConfig.enableKvStoreMesh: must be true or false, not "yes"',
-        ),
-        ({"binding": {"meshConfig": {"hubble": {"ui": 1}}}}, "binding.meshConfig.hubble.ui: must be true or false, not a number"),
-        ({"binding": {"topology": "ring"}}, "binding.topology: must be a mapping with the keys mode, hubs, pairs, not a text"),
-        ({"binding": {"topology": {"mode": "fullmesh"}}}, 'binding.topology.mode: "fullmesh" is not known; did you mean FullMesh?'),
-        ({"binding": {"topology": {"mode": "Ring"}}}, "use one of FullMesh, HubAndSpoke, Pairs"),
-        ({"binding": {"topology": {"mode": 1}}}, "binding.topology.mode: must be a text, not a number"),
-        ({"binding": {"topology": {"hub": ["c1"]}}}, "binding.topology.hub: unknown key; did you mean hubs?"),
-        ({"binding": {"topology": {"hubs": ["c1"]}}}, "binding.topology.hubs: belongs to mode HubAndSpoke, and the mode is FullMesh"),
-        (
-            {"binding": {"topology": {"mode": "Pairs", "hubs": ["c1"]}}},
-            "binding.topology.hubs: belongs to mode HubAndSpoke, and the mode is",
-        ),
-        ({"binding": {"topology": {"mode": "HubAndSpoke"}}}, "binding.topology.hubs: is missing; mode HubAndSpoke needs it"),
-        ({"binding": {"topology": {"mode": "Pairs", "pairs": []}}}, "binding.topology.pairs: is missing; mode Pairs needs it"),
-        (
-            {"binding": {"topology": {"mode": "HubAndSpoke", "hubs": "c1"}}},
-            "binding.topology.hubs: must be a list, not a text; write a list of members",
-        ),
-        ({"binding": {"topology": {"mode": "HubAndSpoke", "hubs": ["c9"]}}}, 'binding.topology.hubs[0]: "c9" is no member of the mesh'),
-        (
-            {"binding": {"clusterRefs": ["c1", "c2"], "topology": {"mode": "HubAndSpoke", "hubs": ["c3"]}}},
-            'binding.topology.hubs[0]: "c3" is no member of the mesh; its members are c1, c2',
-        ),
-        ({"binding": {"topology": {"mode": "HubAndSpoke", "hubs": ["c1", "c1"]}}}, 'hubs[1]: "c1" is named twice; the first is binding'),
-        ({"binding": {"topology": {"mode": "HubAndSpoke", "hubs": [None]}}}, "binding.topology.hubs[0]: must be a text, not nothing"),
-        (
-            {"binding": {"topology": {"mode": "Pairs", "pairs": "c1"}}},
-            "binding.topology.pairs: must be a list, not a text; write a list of pairs [ONE, OTHER]",
-        ),
-        (
-            {"binding": {"topology": {"mode": "Pairs", "pairs": [["c1"]]}}},
-            "pairs[0]: must have 2 entries, not 1; write a pair [ONE, OTHER]",
-        ),
-        (
-            {"binding": {"topology": {"mode": "Pairs", "pairs": [["c1", "c2", "c3"]]}}},
-            "pairs[0]: must have 2 entries, not 3; write a pair [ONE, OTHER]",
-        ),
-        (
-            {"binding": {"topology": {"mode": "Pairs", "pairs": ["c1,c2"]}}},
-            "pairs[0]: must be a list, not a text; write a pair [ONE, OTHER]",
-        ),
-        ({"binding": {"topology": {"mode": "Pairs", "pairs": [["c1", "c1"]]}}}, 'pairs[0]: "c1" cannot be linked with itself'),
-        (
-            {"binding": {"topology": {"mode": "Pairs", "pairs": [["c1", "C2"]]}}},
-            'pairs[0][1]: "C2" is no member of the mesh; did you mean c2?',
-        ),
-        (
-            {"binding": {"topology": {"mode": "Pairs", "pairs": [["c1", "c2"], ["c2", "c1"]]}}},
-            'pairs[1]: "c2" and "c1" are a pair already; the first is binding.topology.pairs[0]',
-        ),
         ({"globalService": []}, "globalService: unknown key; did you mean globalServices?"),
+        *(({"binding": binding}, told) for binding, told in MISTAKES),
     ],
 )
 def test_a_mistake_is_named_with_its_path(raw: Any, told: str) -> None:
