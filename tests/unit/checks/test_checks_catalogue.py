@@ -78,6 +78,14 @@ def pair(c1: ClusterFacts, c2: ClusterFacts = C2) -> CheckContext:
     return context_of(c1, c2)
 
 
+def one(**facts: Any) -> CheckContext:
+    return pair(cluster_facts("c1", **facts))
+
+
+def configured(version: str = OLD, **config: str | None) -> CheckContext:
+    return pair(with_config("c1", version, **config))
+
+
 def remembering(peer: str) -> ClusterFacts:
     """c1, in which the mesh wrote this peer."""
     annotations = {peers_annotation(mesh_of().binding): write_peers({peer: peer})}
@@ -251,66 +259,58 @@ def each(case: Callable[[T], CheckContext], values: Iterable[T]) -> list[Case]:
 
 
 IDENTITY: Table = {
-    "CM-ID-01": (
-        [lambda: pair(with_config(cluster_name=None)), lambda: pair(with_config(cluster_name="default"))],
-        [lambda: pair(NOT_INSTALLED)],
-    ),
+    "CM-ID-01": ([lambda: configured(cluster_name=None), lambda: configured(cluster_name="default")], [lambda: pair(NOT_INSTALLED)]),
     "CM-ID-02": (
-        each(lambda n: pair(with_config(cluster_name=n)), ("C1", "a.b", "-a", "a-", "a" * 33, "a\n")),
-        each(lambda n: pair(with_config(cluster_name=n)), ("a", "1", "a" * 32, "a--b", "", "default")),
+        each(lambda n: configured(cluster_name=n), ("C1", "a.b", "-a", "a-", "a" * 33, "a\n")),
+        each(lambda n: configured(cluster_name=n), ("a", "1", "a" * 32, "a--b", "", "default")),
     ),
     "CM-ID-03": (
         [
-            *each(lambda n: pair(with_config(cluster_id=n)), (None, "", "0", "256", "-1", "one", "\u0661")),
+            *each(lambda n: configured(cluster_id=n), (None, "", "0", "256", "-1", "one", "\u0661")),
             lambda: both(cluster_id="512", max_connected_clusters="511"),
         ],
-        [lambda: pair(with_config(cluster_id="255")), lambda: both(cluster_id="511", max_connected_clusters="511")],
+        [lambda: configured(cluster_id="255"), lambda: both(cluster_id="511", max_connected_clusters="511")],
     ),
     "CM-ID-04": (
-        [lambda: pair(with_config(cluster_name="c2"))],
+        [lambda: configured(cluster_name="c2")],
         [lambda: pair(with_config(cluster_name="default"), with_config("c2", cluster_name="default"))],
     ),
-    "CM-ID-05": (
-        [lambda: pair(with_config(cluster_id="2"))],
-        [lambda: pair(with_config(cluster_id="0"), with_config("c2", cluster_id="0"))],
-    ),
+    "CM-ID-05": ([lambda: configured(cluster_id="2")], [lambda: pair(with_config(cluster_id="0"), with_config("c2", cluster_id="0"))]),
     "CM-ID-06": (
         [
-            *each(lambda n: pair(with_config(identity_allocation_mode=n, kvstore="etcd")), ("kvstore", "doublewrite-readkvstore", None)),
-            lambda: pair(with_config(identity_allocation_mode="consul")),
+            *each(lambda n: configured(identity_allocation_mode=n, kvstore="etcd"), ("kvstore", "doublewrite-readkvstore", None)),
+            lambda: configured(identity_allocation_mode="consul"),
         ],
         [
-            *each(lambda n: pair(with_config(identity_allocation_mode=n, kvstore="etcd")), ("crd", "doublewrite-readcrd")),
-            *each(
-                lambda n: pair(with_config(identity_allocation_mode=n)), ("kvstore", "doublewrite-readkvstore", "doublewrite-readcrd", None)
-            ),
+            *each(lambda n: configured(identity_allocation_mode=n, kvstore="etcd"), ("crd", "doublewrite-readcrd")),
+            *each(lambda n: configured(identity_allocation_mode=n), ("kvstore", "doublewrite-readkvstore", "doublewrite-readcrd", None)),
         ],
     ),
     "CM-ID-07": (
-        [lambda: pair(with_config(max_connected_clusters="511"))],
-        [lambda: pair(with_config(max_connected_clusters=None)), lambda: both(max_connected_clusters="511")],
+        [lambda: configured(max_connected_clusters="511")],
+        [lambda: configured(max_connected_clusters=None), lambda: both(max_connected_clusters="511")],
     ),
     "CM-ID-08": ([lambda: both(max_connected_clusters="300")], [lambda: both(max_connected_clusters="511")]),
     "CM-ID-09": (
         [
-            lambda: pair(with_config(cluster_id="128", ipam="eni")),
-            lambda: pair(with_config(cluster_id="255", cni_chaining_mode="aws-cni")),
+            lambda: configured(cluster_id="128", ipam="eni"),
+            lambda: configured(cluster_id="255", cni_chaining_mode="aws-cni"),
             lambda: both(cluster_id="384", ipam="alibabacloud", max_connected_clusters="511"),
         ],
         [
-            lambda: pair(with_config(cluster_id="127", ipam="eni")),
-            lambda: pair(with_config(cluster_id="128")),
+            lambda: configured(cluster_id="127", ipam="eni"),
+            lambda: configured(cluster_id="128"),
             lambda: both(cluster_id="256", ipam="eni", max_connected_clusters="511"),
         ],
     ),
     "CM-MESH-01": (
-        [lambda: pair(cluster_facts("c1"), cluster_facts("c2", uid="uid-of-c1"))],
+        [lambda: pair(C1, cluster_facts("c2", uid="uid-of-c1"))],
         [lambda: pair(cluster_facts("c1", uid=""), cluster_facts("c2", uid=""))],
     ),
 }
 
 INSTALLATION: Table = {
-    "CM-INST-01": ([lambda: pair(NOT_INSTALLED), lambda: pair(replace(cluster_facts("c1"), config=None))], [lambda: pair(MESH_OFF)]),
+    "CM-INST-01": ([lambda: pair(NOT_INSTALLED), lambda: pair(replace(C1, config=None))], [lambda: pair(MESH_OFF)]),
     "CM-INST-02": ([lambda: pair(MESH_OFF)], [lambda: pair(NOT_INSTALLED)]),
     "CM-INST-03": (
         [lambda: pair(changed("apiserver", ready=0)), lambda: pair(changed("apiserver", ready=0, desired=0))],
@@ -321,13 +321,10 @@ INSTALLATION: Table = {
         [lambda: pair(NOT_INSTALLED)],
     ),
     "CM-USER-01": (
-        [lambda: pair(cluster_facts("c1", auth_mode="migration", users=RemoteUsersFacts()))],
-        [lambda: pair(cluster_facts("c1", auth_mode="legacy")), lambda: pair(cluster_facts("c1", auth_mode="cluster"))],
+        [lambda: one(auth_mode="migration", users=RemoteUsersFacts())],
+        [lambda: one(auth_mode="legacy"), lambda: one(auth_mode="cluster")],
     ),
-    "CM-USER-02": (
-        [lambda: pair(cluster_facts("c1", users=RemoteUsersFacts(present=True, problem="users is not a list")))],
-        [lambda: pair(cluster_facts("c1", auth_mode="cluster"))],
-    ),
+    "CM-USER-02": ([lambda: one(users=RemoteUsersFacts(present=True, problem="users is not a list"))], [lambda: one(auth_mode="cluster")]),
 }
 
 CERTIFICATES: Table = {
@@ -336,7 +333,7 @@ CERTIFICATES: Table = {
             *each(without_certificate, ("server", "admin", "remote")),
             lambda: pair(changed("server_cert", missing_keys=("tls.key",), key_matches=None)),
         ],
-        [lambda: pair(MESH_OFF), lambda: pair(cluster_facts("c1", local_cert=missing("local")))],
+        [lambda: pair(MESH_OFF), lambda: one(local_cert=missing("local"))],
     ),
     "CM-CERT-02": (
         [
@@ -347,16 +344,16 @@ CERTIFICATES: Table = {
     ),
     "CM-CERT-03": (
         [
-            lambda: pair(expired(cluster_facts("c1"), "server_cert", -1)),
-            lambda: pair(expired(cluster_facts("c1"), "local_cert", 0)),
+            lambda: pair(expired(C1, "server_cert", -1)),
+            lambda: pair(expired(C1, "local_cert", 0)),
             lambda: pair(ca_expired()),
             lambda: pair(leaf("admin_cert", not_before=NOW + timedelta(hours=1))),
         ],
-        [lambda: pair(expired(cluster_facts("c1"), "server_cert", 1))],
+        [lambda: pair(expired(C1, "server_cert", 1))],
     ),
     "CM-CERT-04": (
-        [lambda: pair(expired(cluster_facts("c1"), "remote_cert", 30)), lambda: pair(expired(cluster_facts("c1"), "remote_cert", 1))],
-        [lambda: pair(expired(cluster_facts("c1"), "remote_cert", 31)), lambda: pair(expired(cluster_facts("c1"), "remote_cert", -1))],
+        [lambda: pair(expired(C1, "remote_cert", 30)), lambda: pair(expired(C1, "remote_cert", 1))],
+        [lambda: pair(expired(C1, "remote_cert", 31)), lambda: pair(expired(C1, "remote_cert", -1))],
     ),
     "CM-CERT-05": (
         [lambda: pair(leaf("server_cert", dns_names=("clustermesh-apiserver.cilium.io",)))],
@@ -369,13 +366,10 @@ CERTIFICATES: Table = {
     ),
     "CM-CERT-06": ([lambda: pair(changed("server_cert", chain_valid=False))], [lambda: pair(changed("server_cert", chain_valid=None))]),
     "CM-CERT-07": (
-        [
-            lambda: pair(cluster_facts("c1", version="1.17.17", local_cert=missing("local"))),
-            lambda: pair(changed("local_cert", missing_keys=("ca.crt",))),
-        ],
+        [lambda: one(version="1.17.17", local_cert=missing("local")), lambda: pair(changed("local_cert", missing_keys=("ca.crt",)))],
         [
             lambda: pair(cluster_facts("c1", version="1.16.19", local_cert=missing("local")), cluster_facts("c2", version="1.17.17")),
-            lambda: pair(cluster_facts("c1", kvstoremesh=False, local_cert=missing("local"))),
+            lambda: one(kvstoremesh=False, local_cert=missing("local")),
         ],
     ),
     "CM-CERT-08": (
@@ -389,14 +383,8 @@ CERTIFICATES: Table = {
 }
 
 TRUST: Table = {
-    "CM-TRUST-01": (
-        [lambda: pair(cluster_facts("c1"), untrustable("c2"))],
-        [lambda: pair(cluster_facts("c1"), without_ca_key("c2")), lambda: pair(MESH_OFF)],
-    ),
-    "CM-TRUST-02": (
-        [lambda: pair(without_ca_key("c1"))],
-        [lambda: pair(cluster_facts("c1", ca="one"), cluster_facts("c2", ca="one"))],
-    ),
+    "CM-TRUST-01": ([lambda: pair(C1, untrustable("c2"))], [lambda: pair(C1, without_ca_key("c2")), lambda: pair(MESH_OFF)]),
+    "CM-TRUST-02": ([lambda: pair(without_ca_key("c1"))], [lambda: pair(cluster_facts("c1", ca="one"), cluster_facts("c2", ca="one"))]),
     "CM-CERT-11": (
         [
             lambda: pair(changed("server_cert", unshareable={"ca.crt": "has 9 certificates, and 8 are the limit"})),
@@ -411,7 +399,7 @@ TRUST: Table = {
             lambda: pair(changed("ca", problem="ca.crt is not a PEM certificate", certificates=())),
             lambda: pair(changed("ca", key_matches=False)),
         ],
-        [lambda: pair(replace(cluster_facts("c1"), ca=CaSecretFacts()))],
+        [lambda: pair(replace(C1, ca=CaSecretFacts()))],
     ),
     "CM-CA-07": (
         [
@@ -424,15 +412,15 @@ TRUST: Table = {
 
 ENDPOINTS: Table = {
     "CM-EP-01": (
-        [lambda: pair(other_service(cluster_facts("c1"), None)), lambda: pair(other_service(cluster_facts("c1"), None, "192.0.2.9:2379"))],
+        [lambda: pair(other_service(C1, None)), lambda: pair(other_service(C1, None, "192.0.2.9:2379"))],
         [lambda: pair(MESH_OFF)],
     ),
     "CM-EP-02": (
         [
-            lambda: pair(other_service(cluster_facts("c1"), ServiceFacts(type="LoadBalancer", node_port=30001))),
+            lambda: pair(other_service(C1, ServiceFacts(type="LoadBalancer", node_port=30001))),
             lambda: pair(node_port("c1", 32379, nodes=(NodeFacts(name="n", ready=False, internal_ips=("172.16.1.1",)),))),
-            lambda: pair(other_service(cluster_facts("c1"), ServiceFacts(type="ExternalName"))),
-            lambda: pair(other_service(cluster_facts("c1"), ServiceFacts(type="LoadBalancer", ingress_hostnames=("lb.example.com",)))),
+            lambda: pair(other_service(C1, ServiceFacts(type="ExternalName"))),
+            lambda: pair(other_service(C1, ServiceFacts(type="LoadBalancer", ingress_hostnames=("lb.example.com",)))),
             *each(lambda ip: pair(balancer("c1", ingress_ips=(ip,))), ("127.0.0.1", "169.254.169.254", "::ffff:127.0.0.1")),
             *each(
                 lambda name: pair(balancer("c1", ingress_hostnames=(name,))),
@@ -440,27 +428,24 @@ ENDPOINTS: Table = {
             ),
         ],
         [
-            lambda: pair(other_service(cluster_facts("c1"), ServiceFacts(type="LoadBalancer"), "192.0.2.9:2379")),
-            lambda: pair(other_service(cluster_facts("c1"), None)),
+            lambda: pair(other_service(C1, ServiceFacts(type="LoadBalancer"), "192.0.2.9:2379")),
+            lambda: pair(other_service(C1, None)),
             lambda: choosing(
-                pair(other_service(cluster_facts("c1"), ServiceFacts(type="LoadBalancer", ingress_hostnames=("lb.example.com",)))),
+                pair(other_service(C1, ServiceFacts(type="LoadBalancer", ingress_hostnames=("lb.example.com",)))),
                 resolved={"lb.example.com": ("192.0.2.9",)},
             ),
         ],
     ),
-    "CM-EP-03": (
-        [lambda: pair(cluster_facts("c1", service="ClusterIP"))],
-        [lambda: pair(cluster_facts("c1", service="ClusterIP", endpoint_override="192.0.2.9:2379"))],
-    ),
+    "CM-EP-03": ([lambda: one(service="ClusterIP")], [lambda: one(service="ClusterIP", endpoint_override="192.0.2.9:2379")]),
     "CM-EP-04": (
-        each(lambda t: pair(cluster_facts("c1", endpoint_override=t)), ("https://x:1", "a:b", "a:0", ":2379", "a b:1")),
-        each(lambda t: pair(cluster_facts("c1", endpoint_override=t)), ("192.0.2.9:2379", "[2001:db8::1]:2379", "a.example.com:1")),
+        each(lambda t: one(endpoint_override=t), ("https://x:1", "a:b", "a:0", ":2379", "a b:1")),
+        each(lambda t: one(endpoint_override=t), ("192.0.2.9:2379", "[2001:db8::1]:2379", "a.example.com:1")),
     ),
     "CM-EP-05": (
         [
             lambda: pair(node_port("c1", 32379), node_port("c2", 32379)),
             lambda: pair(node_port("c1", 32379, kube_proxy="strict", version="1.15.19"), node_port("c2", 32379, version="1.19.5")),
-            lambda: pair(cluster_facts("c1"), node_port("c2", 30001)),  # a LoadBalancer Service has a node port too
+            lambda: pair(C1, node_port("c2", 30001)),  # a LoadBalancer Service has a node port too
             lambda: pair(node_port("c1", 32379), cluster_facts("c2", endpoint_override="172.16.2.1:32379")),
         ],
         [
@@ -472,13 +457,13 @@ ENDPOINTS: Table = {
     ),
     "CM-EP-06": (
         [
-            lambda: pair(cluster_facts("c1"), cluster_facts("c2", endpoint_override="[2001:db8::2]:2379")),
+            lambda: pair(C1, cluster_facts("c2", endpoint_override="[2001:db8::2]:2379")),
             lambda: pair(with_config(enable_ipv4="false", enable_ipv6="true"), C2),
             lambda: pair(cluster_facts("c1", kvstoremesh=False), cluster_facts("c2", endpoint_override="2001:db8::2")),
         ],
         [
             lambda: pair(with_config(enable_ipv6="true"), cluster_facts("c2", endpoint_override="[2001:db8::2]:2379")),
-            lambda: pair(cluster_facts("c1"), balancer("c2", ingress_ips=("192.0.2.2", "2001:db8::2"))),
+            lambda: pair(C1, balancer("c2", ingress_ips=("192.0.2.2", "2001:db8::2"))),
             lambda: pair(with_config(enable_ipv4="false", enable_ipv6="true"), cluster_facts("c2", endpoint_override="c2.mesh.cilium.io")),
         ],
     ),
@@ -520,7 +505,7 @@ ENDPOINTS: Table = {
             lambda: pair(replace(balancer("c1", ingress_ips=("127.0.0.1",)), endpoint_networks=("127.0.0.0/8",))),
             lambda: pair(balancer("c1", ingress_ips=("127.0.0.1",))),
             lambda: pair(replace(balancer("c1", ingress_ips=("127.0.0.1",)), endpoint_override="192.0.2.9:2379")),
-            lambda: pair(cluster_facts("c1", service=None)),
+            lambda: one(service=None),
         ],
     ),
     "CM-EP-09": (
@@ -549,8 +534,8 @@ ENDPOINTS: Table = {
         ],
     ),
     "CM-ELB-02": (
-        each(lambda kind: pair(cluster_facts("c1", service=kind, elb_id=ELB)), ("NodePort", "ClusterIP")),
-        [lambda: pair(balancer("c1", elb_id=ELB)), lambda: pair(cluster_facts("c1", service="NodePort"))],
+        each(lambda kind: one(service=kind, elb_id=ELB), ("NodePort", "ClusterIP")),
+        [lambda: pair(balancer("c1", elb_id=ELB)), lambda: one(service="NodePort")],
     ),
     "CM-ELB-03": (
         [lambda: pair(balancer("c1", elb_id=ELB)), lambda: pair(uses("c2", "192.0.2.2"), balancer("c2", elb_id=ELB))],
@@ -634,7 +619,7 @@ NETWORK: Table = {
     "CM-CIDR-04": (
         [
             lambda: pair(allocating("c2", "10.96.1.0/24"), C1),  # 10.96.1.10 is the Service of c1
-            lambda: pair(with_config(cluster_pool_ipv4_cidr="10.96.0.0/12")),  # both Services are in it, also its own
+            lambda: configured(cluster_pool_ipv4_cidr="10.96.0.0/12"),  # both Services are in it, also its own
             lambda: pair(node_at("c1", "10.96.2.10")),
             lambda: pair(
                 replace(
@@ -643,7 +628,7 @@ NETWORK: Table = {
             ),
         ],
         [
-            lambda: pair(with_config(cluster_pool_ipv4_cidr="10.0.0.0/8")),  # the chart's default holds every Service range
+            lambda: configured(cluster_pool_ipv4_cidr="10.0.0.0/8"),  # the chart's default holds every Service range
             lambda: pair(node_at("c1", "10.2.0.9")),  # CM-CIDR-03
             lambda: pair(cluster_facts("c1", service=None), cluster_facts("c2", service=None)),
         ],
@@ -656,28 +641,25 @@ NETWORK: Table = {
         [lambda: pair(node_at("c1", "172.16.9.8"), node_at("c2", "172.16.9.9"))],
     ),
     "CM-NET-01": (
+        [lambda: configured(routing_mode="native"), lambda: configured(version="1.14.20", routing_mode=None, tunnel="disabled")],
         [
-            lambda: pair(with_config(routing_mode="native")),
-            lambda: pair(with_config(version="1.14.20", routing_mode=None, tunnel="disabled")),
-        ],
-        [
-            lambda: pair(with_config(routing_mode=None)),
-            lambda: pair(with_config(routing_mode=None, tunnel="disabled")),  # none reads the key any more
+            lambda: configured(routing_mode=None),
+            lambda: configured(routing_mode=None, tunnel="disabled"),  # none reads the key any more
             lambda: both(routing_mode="native"),
         ],
     ),
     "CM-NET-02": (
-        [lambda: pair(with_config(tunnel_protocol="geneve")), lambda: pair(with_config(tunnel_port="9999"))],
+        [lambda: configured(tunnel_protocol="geneve"), lambda: configured(tunnel_port="9999")],
         [
-            lambda: pair(with_config(tunnel_protocol=None, tunnel_port="8472")),
+            lambda: configured(tunnel_protocol=None, tunnel_port="8472"),
             lambda: pair(
                 native("c1", ""), replace(native("c2", ""), config={**(native("c2", "").config or {}), "tunnel-protocol": "geneve"})
             ),
         ],
     ),
     "CM-NET-03": (
-        [lambda: pair(with_config(enable_ipv6="true")), lambda: pair(with_config(enable_ipv4="false"))],
-        [lambda: pair(with_config(enable_ipv4=None)), lambda: pair(with_config(enable_ipv6=None), with_config("c2", enable_ipv6="true"))],
+        [lambda: configured(enable_ipv6="true"), lambda: configured(enable_ipv4="false")],
+        [lambda: configured(enable_ipv4=None), lambda: pair(with_config(enable_ipv6=None), with_config("c2", enable_ipv6="true"))],
     ),
     "CM-NET-04": (
         [lambda: pair(native("c1", "10.1.0.0/16"), native("c2", "10.0.0.0/8"))],
@@ -689,13 +671,13 @@ NETWORK: Table = {
     ),
     "CM-ENC-01": (
         [
-            lambda: pair(with_config(enable_wireguard="true")),
+            lambda: configured(enable_wireguard="true"),
             lambda: pair(with_config(enable_ipsec="true"), with_config("c2", enable_wireguard="true")),
         ],
-        [lambda: both(enable_ipsec="true"), lambda: pair(with_config(enable_ipsec="false"))],
+        [lambda: both(enable_ipsec="true"), lambda: configured(enable_ipsec="false")],
     ),
     "CM-ENC-02": (
-        [lambda: pair(cluster_facts("c1", service="NodePort", config={"enable-wireguard": "true", "encrypt-node": "true"}))],
+        [lambda: one(service="NodePort", config={"enable-wireguard": "true", "encrypt-node": "true"})],
         [lambda: both(enable_wireguard="true", encrypt_node="true")],
     ),
 }
@@ -703,27 +685,24 @@ NETWORK: Table = {
 VERSIONS: Table = {
     "CM-VER-01": (
         [lambda: pair(cluster_facts("c1", version="1.16.19"), cluster_facts("c2", version="1.18.11"))],
-        [lambda: pair(cluster_facts("c1", version="1.17.17")), lambda: pair(cluster_facts("c1", version="1.18.0"))],
+        [lambda: one(version="1.17.17"), lambda: one(version="1.18.0")],
     ),
     "CM-VER-02": (
-        [lambda: pair(cluster_facts("c1", agent=agent_workload("x", containers={"cilium-agent": "r/cilium:latest"}), apiserver=None))],
-        [lambda: pair(cluster_facts("c1", agent=agent_workload("x", containers={"cilium-agent": "r/cilium:latest"})))],
+        [lambda: one(agent=agent_workload("x", containers={"cilium-agent": "r/cilium:latest"}), apiserver=None)],
+        [lambda: one(agent=agent_workload("x", containers={"cilium-agent": "r/cilium:latest"}))],
     ),
     "CM-VER-03": (
-        each(lambda v: pair(cluster_facts("c1", version=v)), (f"1.{KNOWN.first.minor - 1}.18", f"1.{KNOWN.last.minor + 1}.0", "2.0.0")),
-        each(lambda v: pair(cluster_facts("c1", version=v)), (f"{KNOWN.first}.0", f"{KNOWN.last}.0-pre.0")),
+        each(lambda v: one(version=v), (f"1.{KNOWN.first.minor - 1}.18", f"1.{KNOWN.last.minor + 1}.0", "2.0.0")),
+        each(lambda v: one(version=v), (f"{KNOWN.first}.0", f"{KNOWN.last}.0-pre.0")),
     ),
-    "CM-VER-04": (
-        [lambda: pair(cluster_facts("c1", apiserver=apiserver_workload("1.17.17")))],
-        [lambda: pair(cluster_facts("c1", apiserver=apiserver_workload("1.18.2")))],
-    ),
+    "CM-VER-04": ([lambda: one(apiserver=apiserver_workload("1.17.17"))], [lambda: one(apiserver=apiserver_workload("1.18.2"))]),
 }
 
 OWNERSHIP: Table = {
     "CM-OWN-01": (
         [
             lambda: pair(helm_secrets(keep=False)),
-            lambda: pair(cluster_facts("c1", auth_mode="migration", users=RemoteUsersFacts(present=True, labels=HELM_LABELS))),
+            lambda: one(auth_mode="migration", users=RemoteUsersFacts(present=True, labels=HELM_LABELS)),
         ],
         [lambda: pair(helm_secrets(keep=True)), lambda: pair(peer_key("kubectl"))],
     ),
@@ -739,11 +718,7 @@ OWNERSHIP: Table = {
                 replace(peer_key("x", secret="clustermesh", key="c2.etcd-client.crt"), apiserver=apiserver_workload(OLD, kvstoremesh=False))
             ),
         ],
-        [
-            lambda: pair(peer_key(OURS)),
-            lambda: pair(peer_key("helm", key="c9")),
-            lambda: pair(unread_secret()),
-        ],
+        [lambda: pair(peer_key(OURS)), lambda: pair(peer_key("helm", key="c9")), lambda: pair(unread_secret())],
     ),
     "CM-OWN-03": (
         [
@@ -767,35 +742,32 @@ OWNERSHIP: Table = {
         [lambda: pair(drifted("argocd-controller", reverted_by="argocd-controller")), lambda: pair(drifted(reverted_by="helm-controller"))],
         [lambda: pair(drifted("kubectl-edit")), lambda: pair(drifted())],
     ),
-    "CM-OWN-05": (
-        [lambda: pair(tracked_by_argo())],
-        [lambda: pair(peer_key("argocd-controller", key="c9"))],
-    ),
+    "CM-OWN-05": ([lambda: pair(tracked_by_argo())], [lambda: pair(peer_key("argocd-controller", key="c9"))]),
 }
 
 CATALOGUE: Table = IDENTITY | INSTALLATION | CERTIFICATES | TRUST | ENDPOINTS | PROBES | NETWORK | VERSIONS | OWNERSHIP
 CATALOGUE |= {
     "CM-CFG-01": (
         [
-            lambda: pair(with_config(policy_default_local_cluster="true")),
-            lambda: pair(cluster_facts("c1", version="1.19.5", config={"policy-default-local-cluster": None})),
-            lambda: pair(with_config(clustermesh_enable_mcs_api="true")),
-            lambda: pair(with_config(clustermesh_enable_endpoint_sync="true")),
-            lambda: pair(with_config(enable_non_default_deny_policies="false")),
+            lambda: configured(policy_default_local_cluster="true"),
+            lambda: one(version="1.19.5", config={"policy-default-local-cluster": None}),
+            lambda: configured(clustermesh_enable_mcs_api="true"),
+            lambda: configured(clustermesh_enable_endpoint_sync="true"),
+            lambda: configured(enable_non_default_deny_policies="false"),
             lambda: pair(with_config(version=NEW, clustermesh_default_global_namespace="false"), cluster_facts("c2", version="1.19.5")),
         ],
         [
-            lambda: pair(with_config(policy_default_local_cluster=None)),
+            lambda: configured(policy_default_local_cluster=None),
             lambda: pair(cluster_facts("c1", version=NEW), cluster_facts("c2", version="1.19.5")),
         ],
     ),
     "CM-CFG-02": (
         [
-            lambda: with_binding(cluster_facts("c1"), service_type="NodePort"),
-            lambda: with_binding(cluster_facts("c1"), enable_kvstoremesh=False),
-            lambda: with_binding(cluster_facts("c1"), hubble_enabled=True),
+            lambda: with_binding(C1, service_type="NodePort"),
+            lambda: with_binding(C1, enable_kvstoremesh=False),
+            lambda: with_binding(C1, hubble_enabled=True),
         ],
-        [lambda: with_binding(cluster_facts("c1"), service_type="LoadBalancer", enable_kvstoremesh=True, hubble_enabled=False)],
+        [lambda: with_binding(C1, service_type="LoadBalancer", enable_kvstoremesh=True, hubble_enabled=False)],
     ),
     "CM-TOPO-01": (
         [lambda: context_of(C1, C2, mesh=mesh_of("c1", "c2", "c3", topology=Topology(mode=Mode.PAIRS, pairs=(("c2", "c3"),))))],
@@ -810,10 +782,7 @@ CATALOGUE |= {
             lambda: context_of(remembering("c2"), C3, mesh=mesh_of("c1", "c3")),
             lambda: replace(context_of(remembering("c2"), C3, mesh=mesh_of("c1", "c3")), former_failures={"c2": failure("c2")}),
         ],
-        [
-            lambda: pair(remembering("c2")),
-            lambda: replace(context_of(remembering("c2"), C3, mesh=mesh_of("c1", "c3")), former={"c2": C2}),
-        ],
+        [lambda: pair(remembering("c2")), lambda: replace(context_of(remembering("c2"), C3, mesh=mesh_of("c1", "c3")), former={"c2": C2})],
     ),
 }
 
