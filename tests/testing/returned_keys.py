@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Which keys an action can return, as the code says: what the calls that lead to an ``Outcome`` set of it, from ``execute`` on.
+"""What runs for an action, and which keys it can return, as the code says: what the calls that lead to an ``Outcome`` set of it.
 
 Only names are followed: classes and functions of the actions and their pipelines, through imports.
 """
@@ -45,17 +45,23 @@ def returned_keys(module: str) -> frozenset[str]:
     if any(isinstance(base, ast.Name) and base.id == "ActionBase" for base in getattr(action, "bases", ())):
         run = next(node for node in action.body if isinstance(node, ast.FunctionDef) and node.name == "run")
         return frozenset(_returned(path, run)) - COMMON
-    found, seen, ahead = set(ALWAYS), set[tuple[Path, str]](), [(path, action)]
-    while ahead:
-        place = ahead.pop()
-        if (place[0], place[1].name) not in seen:
-            seen.add((place[0], place[1].name))
-            found |= set(_set_in(*place))
-            names = {node.id for node in ast.walk(place[1]) if isinstance(node, ast.Name)}
-            ahead += [other for name in sorted(names) if (other := _place(place[0], name)) is not None]
+    found = {*ALWAYS, *(key for place, within, _names in followed(module) for key in _set_in(place, within))}
     parts = OF_PARTS.get(module, frozenset())
     assert parts <= found, f"OF_PARTS names what no part of {module} returns: {', '.join(sorted(parts - found))}"
     return frozenset(found) - parts
+
+
+def followed(module: str, *but: str) -> Iterator[tuple[Path, ast.AST, set[str]]]:
+    """Yield (file, function or class, names in it) of what runs for an action, but for files with the stems ``but``."""
+    path = PLUGINS / "action" / f"{module}.py"
+    seen, ahead = set[tuple[Path, str]](), [(path, _definitions(path)[0]["ActionModule"])]
+    while ahead:
+        file, within = ahead.pop()
+        if (file, within.name) not in seen and file.stem not in but:
+            seen.add((file, within.name))
+            names = {node.id for node in ast.walk(within) if isinstance(node, ast.Name)}
+            yield file, within, names
+            ahead += [other for name in sorted(names) if (other := _place(file, name)) is not None]
 
 
 @cache

@@ -16,10 +16,10 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.s
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.mesh_action import MeshAction
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.shown_lines import lines_of
 from tests.collection_path import CHECKOUT
+from tests.testing.returned_keys import followed
 
 PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
 FOLDER = CHECKOUT / "plugins"
-PIPELINE = FOLDER / "module_utils" / "pipeline"
 
 
 def actions() -> dict[str, type[MeshAction]]:
@@ -31,29 +31,7 @@ def actions() -> dict[str, type[MeshAction]]:
 def shown_by(name: str) -> set[str]:
     """Names of the kinds of values that an action can show: what the functions make that it calls, and what these call."""
     kinds = {kind.__name__ for kind in get_args(Shown)}
-    found, ahead = set[str](), [(FOLDER / "action" / f"{name}.py", "")]
-    seen = set(ahead)
-    while ahead:
-        path, function = ahead.pop()
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        imported = {
-            alias.name: node.module.rpartition(".")[2]
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and node.module
-            for alias in node.names
-        }
-        own = {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-        if function and function not in own:
-            continue  # a constant
-        names = {node.id for node in ast.walk(own.get(function, tree)) if isinstance(node, ast.Name)}
-        found |= names & kinds
-        for used in names:
-            folder = PIPELINE if (PIPELINE / f"{imported.get(used)}.py").is_file() else FOLDER / "plugin_utils"
-            place = (path if used in own else folder / f"{imported.get(used)}.py", used)
-            if place not in seen and place[0].is_file() and place[0].stem not in ("mesh_action", "shown", "shown_lines"):
-                seen.add(place)
-                ahead.append(place)
-    return found
+    return {kind for _file, _within, names in followed(name, "mesh_action", "shown", "shown_lines") for kind in names & kinds}
 
 
 def test_each_kind_of_value_has_lines_in_every_action_that_shows_it() -> None:
