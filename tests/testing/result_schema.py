@@ -63,6 +63,11 @@ def record(description: str = "", /, **fields: Schema) -> Schema:
     return found | {"additionalProperties": False}
 
 
+def fields(inner: Schema, *names: str) -> dict[str, Schema]:
+    """Return fields of one schema."""
+    return dict.fromkeys(names, inner)
+
+
 def of_kind(kind: str, **more: Schema) -> Schema:
     """Return the schema of a row: fields of its own, and those of the status of a kind, each of which may be absent."""
     status = status_schemas()[f"{kind}.json"]
@@ -108,13 +113,7 @@ def _finding() -> Schema:
         code={"type": "string", "pattern": "^CM-[A-Z]+-[0-9]+$"},
         severity=one_of(*(severity.value for severity in Severity)),
         accepted=B,
-        cluster=S,
-        peer=S,
-        summary=S,
-        evidence=S,
-        fix=S,
-        anchor=S,
-        item_=S,
+        **fields(S, "cluster", "peer", "summary", "evidence", "fix", "anchor", "item_"),
     )
 
 
@@ -137,9 +136,7 @@ def _binding() -> Schema:
         ready=B,
         reader=S,
         error=S,
-        nodesReady=I,
-        nodesAsked=I,
-        nodesTotal=I,
+        **fields(I, "nodesReady", "nodesAsked", "nodesTotal"),
         arrived_=record(nodes=I, services=I, endpoints=I, identities=I),
         nodePaths_=record(reached=I, asked=I, oldestProbe=maybe(S), blocked=S, podsProbed=B, failed=many(S), message=S),
         proof=one_of("proven", "refuted", "unknown"),
@@ -152,27 +149,16 @@ def _binding() -> Schema:
         clusterId_=I,
         connected=B,
         asked_=B,
-        readyNodes=I,
-        askedNodes=I,
-        totalNodes=I,
+        **fields(I, "readyNodes", "askedNodes", "totalNodes"),
         probedFrom_=many(S),
     )
-    return record(
-        phase=S,
-        lastSyncTime_=S,
-        meshStatus_=many(member),
-        links_=many(link),
-        conditions_=many(CONDITION),
-        observedGeneration_=I,
-    )
+    return record(phase=S, lastSyncTime_=S, meshStatus_=many(member), links_=many(link), conditions_=many(CONDITION), observedGeneration_=I)
 
 
 def _fabric() -> Schema:
     row = record(name=S, phase=S, lastSyncTime_=S, clusters=COUNT, links=READY, lastProof=PROOFS, message_=S)
     return record(
-        name=S,
-        phase=S,
-        lastSyncTime_=S,
+        **fields(S, "name", "phase", "lastSyncTime_"),
         counts=record(bindings=COUNT, clusters=COUNT, links=READY),
         lastProof=PROOFS,
         bindings=many(row),
@@ -218,15 +204,10 @@ def _envelope() -> Schema:
     number = maybe(I)
     load = {"keys": number, "cachedKeys": number, **dict.fromkeys(("watchesOfPeers", "watchesOfAgents", "connections"), I)}
     row = record(
-        limit=S,
-        cluster=S,
-        detail=S,
+        **fields(S, "limit", "cluster", "detail"),
         used=number,
         most=I,
-        left=number,
-        percent=number,
-        usedWithOneMore=number,
-        moreClusters=number,
+        **fields(number, "left", "percent", "usedWithOneMore", "moreClusters"),
         estimate=B,
         unknownOf=many(S),
     )
@@ -255,9 +236,7 @@ def _archive() -> Schema:
 
 def _upgrade() -> Schema:
     hop = record(
-        cluster=S,
-        before=S,
-        after=S,
+        **fields(S, "cluster", "before", "after"),
         writes=many(record(cluster=S, verb=S, object=S, disruption=S)),
         findings=many(_finding()),
         planned=B,
@@ -295,17 +274,11 @@ def _reach() -> Schema:
 def _trust() -> Schema:
     cluster = record(cluster=S, ca=CERTIFICATE, canIssue=B, method=S, how=S, schedule=S, nextRenewal=S, expires=S, roll=S)
     pair = record(
-        cluster=S,
-        peer=S,
-        mode=S,
-        reason=S,
-        user=S,
+        **fields(S, "cluster", "peer", "mode", "reason", "user"),
         connected=B,
         issuer=S,
         certificates=record(client=CERTIFICATE, server=CERTIFICATE, serverCa=CERTIFICATE, clientCa=CERTIFICATE),
-        expires=S,
-        expiresFirst=S,
-        renewFrom=S,
+        **fields(S, "expires", "expiresFirst", "renewFrom"),
         due=B,
     )
     return record(clusters=many(cluster), pairs=many(pair))
@@ -323,18 +296,12 @@ def _roll() -> Schema:
 
 def _explanation() -> Schema:
     answer = one_of(*(answer.value for answer in HopVerdict))
-    return record(
-        verdict=answer,
-        summary=S,
-        hops=many(record(hop=S, verdict=answer, cluster=S, summary=S, evidence=many(S), fix=S)),
-    )
+    return record(verdict=answer, summary=S, hops=many(record(hop=S, verdict=answer, cluster=S, summary=S, evidence=many(S), fix=S)))
 
 
 def _status() -> Schema:
     return record(
-        binding=maybe(_binding()),
-        **{kind.value: many(of_kind(kind.crd.lower(), **NAMED)) for kind in ItemKind},
-        fabric_=maybe(_fabric()),
+        binding=maybe(_binding()), **{kind.value: many(of_kind(kind.crd.lower(), **NAMED)) for kind in ItemKind}, fabric_=maybe(_fabric())
     )
 
 
