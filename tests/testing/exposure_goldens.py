@@ -11,13 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from tests.collection_path import CHECKOUT, link
+from tests.testing.golden_files import contents, write_anew
 
 FOLDER: Final = CHECKOUT / "tests" / "unit" / "exposure" / "golden"
 HOST: Final = "c1"
@@ -35,11 +32,9 @@ class Golden:
 
 
 def goldens() -> list[Golden]:
-    found = []
-    for path in sorted(FOLDER.glob("*.yaml")):
-        data = load_yaml(path.read_text(encoding="utf-8"))
-        found.append(Golden(path.stem, data["item"], data["service"], data.get("config") or {}, data["becomes"]))
-    return found
+    return [
+        Golden(name, data["item"], data["service"], data.get("config") or {}, data["becomes"]) for name, data in contents(FOLDER).items()
+    ]
 
 
 def compiled(golden: Golden) -> list[dict[str, Any]]:
@@ -56,23 +51,8 @@ def compiled(golden: Golden) -> list[dict[str, Any]]:
     return [dict(step.action.body) for step in steps]  # type: ignore[union-attr]  # every step of an item is an ApiWrite
 
 
-class _Plain(yaml.SafeDumper):
-    """Without aliases: each object is to be read by itself."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _write(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    head = "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))
-    data = load_yaml(text)
-    golden = Golden(path.stem, data["item"], data["service"], data.get("config") or {}, [])
-    body = {key: data[key] for key in ("item", "service", "config") if key in data} | {"becomes": compiled(golden)}
-    path.write_text(head + yaml.dump(body, Dumper=_Plain, sort_keys=False, width=140), encoding="utf-8")
-
-
 if __name__ == "__main__":
     link()
-    for golden_file in sorted(FOLDER.glob("*.yaml")):
-        _write(golden_file)
+    for golden in goldens():
+        inputs = {"item": golden.item, "service": golden.service, **({"config": golden.config} if golden.config else {})}
+        write_anew(FOLDER / f"{golden.name}.yaml", {**inputs, "becomes": compiled(golden)})

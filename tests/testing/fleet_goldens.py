@@ -13,30 +13,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from tests.collection_path import CHECKOUT, link
+from tests.testing.golden_files import contents, shown, write_anew
 
 FOLDER: Final = CHECKOUT / "tests" / "unit" / "fleet" / "golden"
 PAGE: Final = CHECKOUT / "docs" / "fleet.md"
 LOST_FOR: Final = 600  # seconds
 ROUNDS: Final = 4  # of runs until an earlier variable is carried out
-# REUSE-IgnoreStart
-HEADER: Final = (
-    "# Copyright: Contributors to the edge_portal.cilium_mesh project\n"
-    "# SPDX-License-Identifier: Apache-2.0\n"
-    "# `python -m tests.testing.fleet_goldens` writes `writes` anew.\n"
-)
-# REUSE-IgnoreEnd
 
 
 def goldens() -> dict[str, dict[str, Any]]:
     """Name -> content of every golden file."""
-    return {path.stem: load_yaml(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.yaml"))}
+    return contents(FOLDER)
 
 
 def rows() -> list[str]:
@@ -67,28 +57,12 @@ def outcome(golden: Mapping[str, Any]) -> list[dict[str, Any]]:
     for name in golden.get("lost", ()):
         model.kill(member_name(tenant, name))
     model.wait(LOST_FOR)
-    shown = [_shown(step) for step in planned(fleet)]
-    return [entry for entry in shown if entry["body"].get("kind") in golden.get("kinds", (entry["body"].get("kind"),))]
-
-
-def _shown(step: Any) -> dict[str, Any]:
-    return {"method": step.action.method, "path": step.action.path, "body": _plain(step.action.body)}
-
-
-def _plain(value: Any) -> Any:
-    """Without versions of objects, which say nothing to a reader."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items() if key not in ("uid", "resourceVersion")}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-def _write(path: Path, golden: Mapping[str, Any]) -> None:
-    inputs = {key: golden[key] for key in ("about", "row", "kinds", "earlier", "lost", "fleet") if key in golden}
-    text = yaml.safe_dump({**inputs, "writes": outcome(golden)}, sort_keys=False, default_flow_style=None, width=140)
-    path.write_text(HEADER + text, encoding="utf-8")
+    steps = [shown(step) for step in planned(fleet) if step.action.body.get("kind") in golden.get("kinds", (step.action.body.get("kind"),))]
+    return [{key: step[key] for key in ("method", "path", "body")} for step in steps]
 
 
 if __name__ == "__main__":
     link()
     for name, content in goldens().items():
-        _write(FOLDER / f"{name}.yaml", content)
+        inputs: dict[str, Any] = {key: content[key] for key in ("about", "row", "kinds", "earlier", "lost", "fleet") if key in content}
+        write_anew(FOLDER / f"{name}.yaml", {**inputs, "writes": outcome(content)}, default_flow_style=None)

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from tests.collection_path import CHECKOUT, link
+from tests.testing.golden_files import contents, write_anew
 
 FOLDER: Final = CHECKOUT / "tests" / "unit" / "policies" / "golden"
 NAMES: Final = {"cluster-ffm-1": "ffm-1", "cluster-ber-2": "ber-2", "cluster-muc-3": "muc-3"}
@@ -40,11 +37,10 @@ class Golden:
 
 def goldens() -> list[Golden]:
     found = []
-    for path in sorted(FOLDER.glob("*.yaml")):
-        data = load_yaml(path.read_text(encoding="utf-8"))
+    for name, data in contents(FOLDER).items():
         same = data["becomes"]
         versions = {minor: same[entry] if isinstance(entry, str) else entry for minor, entry in data["versions"].items()}
-        found.append(Golden(path.stem, data["intent"], versions))
+        found.append(Golden(name, data["intent"], versions))
     return found
 
 
@@ -71,10 +67,7 @@ def compiled(intent: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _write(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    head = "".join(line for line in text.splitlines(keepends=True) if line.startswith("#"))
-    intent = load_yaml(text)["intent"]
+def _content(intent: Mapping[str, Any]) -> dict[str, Any]:
     becomes: dict[str, Any] = {}
     versions: dict[str, Any] = {}
     for minor, entry in compiled(intent).items():
@@ -83,18 +76,10 @@ def _write(path: Path) -> None:
             continue
         versions[minor] = next((name for name, known in becomes.items() if known == entry), f"since {minor}")
         becomes.setdefault(versions[minor], entry)
-    body = {"intent": intent, "versions": versions, "becomes": becomes}
-    path.write_text(head + yaml.dump(body, Dumper=_Plain, sort_keys=False, width=140), encoding="utf-8")
-
-
-class _Plain(yaml.SafeDumper):
-    """Without aliases: each policy is to be read by itself."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+    return {"intent": intent, "versions": versions, "becomes": becomes}
 
 
 if __name__ == "__main__":
     link()
-    for golden in sorted(FOLDER.glob("*.yaml")):
-        _write(golden)
+    for golden in goldens():
+        write_anew(FOLDER / f"{golden.name}.yaml", _content(golden.intent))

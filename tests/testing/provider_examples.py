@@ -21,6 +21,7 @@ import yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import RECORD_PREFIX
 from tests.collection_path import CHECKOUT, link
+from tests.testing.golden_files import PlainDumper
 
 FOLDER: Final = CHECKOUT / "tests" / "unit" / "operator" / "provider_examples"
 RECORDED: Final = FOLDER / "recorded"
@@ -341,12 +342,7 @@ def recorded(name: str) -> str:
     found = outcome(case)
     asked = {key: value for key, value in _plain(found.variable).items() if value != []}  # lists of other kinds
     body = {"about": case.about, "hosts": _plain(found.hosts), "cilium_mesh": asked, "writes": found.writes}
-    return HEADER + yaml.dump(body, Dumper=_WithoutAliases, sort_keys=False, width=140)
-
-
-class _WithoutAliases(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+    return HEADER + yaml.dump(body, Dumper=PlainDumper, sort_keys=False, width=140)
 
 
 if __name__ == "__main__":

@@ -8,27 +8,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.yaml_reader import load_yaml
 from tests.collection_path import CHECKOUT, link
+from tests.testing.golden_files import contents, shown, write_anew
 
 FOLDER: Final = CHECKOUT / "tests" / "unit" / "services" / "golden"
-# REUSE-IgnoreStart
-HEADER: Final = (
-    "# Copyright: Contributors to the edge_portal.cilium_mesh project\n"
-    "# SPDX-License-Identifier: Apache-2.0\n"
-    "# `python -m tests.testing.service_goldens` writes `writes` and `wayBack` anew.\n"
-)
-# REUSE-IgnoreEnd
 
 
 def goldens() -> dict[str, dict[str, Any]]:
     """Name -> content of every golden file."""
-    return {path.stem: load_yaml(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.yaml"))}
+    return contents(FOLDER)
 
 
 def outcome(golden: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,28 +41,11 @@ def outcome(golden: Mapping[str, Any]) -> dict[str, Any]:
     none = desired_of({"globalServices": []}, world.mesh, kinds=(ItemKind.GLOBAL_SERVICE,))
     steps = [step for plan in plan_services(wanted, world) for step in plan.steps]
     back = prune_services(none, applied(world, steps, world.binding))[0]
-    return {"writes": [_shown(step) for step in steps], "wayBack": [_shown(step) for step in back]}
-
-
-def _shown(step: Any) -> dict[str, Any]:
-    action = step.action
-    return {"cluster": step.cluster, "method": action.method, "path": action.path, "body": _plain(action.body)}
-
-
-def _plain(value: Any) -> Any:
-    """Without versions of objects, which say nothing to a reader."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items() if key not in ("uid", "resourceVersion")}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-def _write(path: Path, golden: Mapping[str, Any]) -> None:
-    inputs = {key: golden[key] for key in ("about", "clusters", "item")}
-    text = yaml.safe_dump({**inputs, **outcome(golden)}, sort_keys=False, width=1000)
-    path.write_text(HEADER + text, encoding="utf-8")
+    return {"writes": [shown(step) for step in steps], "wayBack": [shown(step) for step in back]}
 
 
 if __name__ == "__main__":
     link()
     for name, content in goldens().items():
-        _write(FOLDER / f"{name}.yaml", content)
+        inputs = {key: content[key] for key in ("about", "clusters", "item")}
+        write_anew(FOLDER / f"{name}.yaml", {**inputs, **outcome(content)}, width=1000)

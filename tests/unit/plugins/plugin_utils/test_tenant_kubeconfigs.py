@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
 from mesh_operator.credentials.tenant_addresses import AGAIN, KEPT, NETWORKS, SOON, DeniedNetworks, may_be_named
 from mesh_operator.credentials.tenant_kubeconfigs import LIMIT, KubeconfigRefused, open_kubeconfig, rebuild_kubeconfig
+from tests.testing.golden_files import PlainDumper
 from tests.testing.made_certificates import make
 from tests.testing.rows import in_one_test
 from tests.testing.waiting import wait_for
@@ -274,12 +275,7 @@ def test_names_that_are_no_texts_are_refused(name: Any) -> None:
     kubeconfig = document()
     kubeconfig["clusters"][0]["name"] = name
     kubeconfig["contexts"][0]["context"]["cluster"] = name
-    assert "the name of entry 1 of its clusters is no text" in refused(yaml.safe_load(yaml.dump(kubeconfig, Dumper=_Plain)))
-
-
-class _Plain(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
+    assert "the name of entry 1 of its clusters is no text" in refused(yaml.safe_load(yaml.dump(kubeconfig, Dumper=PlainDumper)))
 
 
 def test_tags_of_python_make_no_objects() -> None:
