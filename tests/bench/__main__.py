@@ -18,7 +18,12 @@ from tests.collection_path import link
 from tests.lab.options import KARMADA_PACES
 from tests.lab.tools import ALL, KARMADA, ToolUnavailable, ensure
 
-PARTS = ("planning", "reach", "rehearsal", "peers", "clusters", "status", "items", "playbooks", "fleet")
+MEASURED: dict[str, Any] = {
+    **{"planning": planning, "reach": reach, "rehearsal": rehearsal, "peers": peers},
+    **{"clusters": clusters, "status": status_hub, "items": items},
+}
+"""Modules that measure, each without a choice of how."""
+PARTS = (*MEASURED, "playbooks", "fleet")
 SERVERLESS = frozenset({"planning", "reach", "rehearsal"})
 """Parts that need no server."""
 
@@ -54,36 +59,14 @@ def main() -> None:
     parts = options.only or PARTS
     figures: dict[str, Any] = {}
     promised: list[Target] = []
-    if "planning" in parts:
-        figures["planning"] = planning.measure(say)
-        promised += planning.targets(figures["planning"])
-        print(planning.as_text(figures["planning"]), "", sep="\n")
-    if "reach" in parts:
-        figures["reach"] = reach.measure(say)
-        promised += reach.targets(figures["reach"])
-        print(reach.as_text(figures["reach"]), "", sep="\n")
-    if "rehearsal" in parts:
-        figures["rehearsal"] = rehearsal.measure(say)
-        promised += rehearsal.targets(figures["rehearsal"])
-        print(rehearsal.as_text(figures["rehearsal"]), "", sep="\n")
-    if set(parts) - SERVERLESS:
-        _servers((*ALL, *KARMADA) if "fleet" in parts else ALL)
-    if "peers" in parts:
-        figures["peers"] = peers.measure(say)
-        promised += peers.targets(figures["peers"])
-        print(peers.as_text(figures["peers"]), "", sep="\n")
-    if "clusters" in parts:
-        figures["clusters"] = clusters.measure(say)
-        promised += clusters.targets(figures["clusters"])
-        print(clusters.as_text(figures["clusters"]), "", sep="\n")
-    if "status" in parts:
-        figures["status"] = status_hub.measure(say)
-        promised += status_hub.targets(figures["status"])
-        print(status_hub.as_text(figures["status"]), "", sep="\n")
-    if "items" in parts:
-        figures["items"] = items.measure(say)
-        promised += items.targets(figures["items"])
-        print(items.as_text(figures["items"]), "", sep="\n")
+    for needs_servers in (False, True):
+        if needs_servers and set(parts) - SERVERLESS:
+            _servers((*ALL, *KARMADA) if "fleet" in parts else ALL)
+        for name, part in MEASURED.items():
+            if name in parts and (name not in SERVERLESS) is needs_servers:
+                figures[name] = part.measure(say)
+                promised += part.targets(figures[name])
+                print(part.as_text(figures[name]), "", sep="\n")
     if "playbooks" in parts:
         text, figures["playbooks"] = playbooks.measure(options.rounds, say)
         print(text, "", sep="\n")

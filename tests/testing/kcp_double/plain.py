@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Final
 
 from tests.lab.api import LabApi
@@ -26,26 +27,17 @@ _WITH_PATH: Final = ("apiexports", "apibindings", "workspacetypes")  # kcp's adm
 _RBAC: Final = "rbac.authorization.k8s.io"
 
 
+@dataclass(frozen=True)
 class PlainWorkspaces:
     """See the module."""
 
-    def __init__(
-        self,
-        api: LabApi,
-        upstream: Upstream,
-        places: Places,
-        access: Access,
-        forwarder: Forwarder,
-        faults: Faults,
-        controllers: Controllers,
-    ) -> None:
-        self._api = api
-        self._upstream = upstream
-        self._places = places
-        self._access = access
-        self._forwarder = forwarder
-        self._faults = faults
-        self._controllers = controllers
+    _api: LabApi
+    _upstream: Upstream
+    _places: Places
+    _access: Access
+    _forwarder: Forwarder
+    _faults: Faults
+    _controllers: Controllers
 
     def answer(self, request: Request, user: User, path: str) -> Reply:
         """``path``: after /clusters/."""

@@ -146,21 +146,27 @@ def test_a_single_replica_may_do_without_election() -> None:
     assert not parse_settings([*NEEDED, "--no-leader-elect"], {}).leader_elect
 
 
+RENAMED = {
+    "allowed_addresses": "allow-address",
+    "denied_addresses": "deny-address",
+    "endpoint_domains": "endpoint-domain",
+    "allowed_annotations": "allow-annotation",
+    "permitted": "permit",
+    "leader_elect": "no-leader-elect",
+    "job_probes": "no-job-probes",
+}
+
+
+def flag_of(field: str) -> str:
+    return f"--{RENAMED.get(field, field.replace('_', '-'))}"
+
+
 def test_every_setting_is_in_the_help_with_its_variable(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse_settings(["--help"], {})
     said = " ".join(capsys.readouterr().out.split())
-    renamed = {
-        "allowed_addresses": "allow-address",
-        "denied_addresses": "deny-address",
-        "endpoint_domains": "endpoint-domain",
-        "allowed_annotations": "allow-annotation",
-        "permitted": "permit",
-        "leader_elect": "no-leader-elect",
-        "job_probes": "no-job-probes",
-    }
     for field in Settings.__dataclass_fields__:
-        assert f"--{renamed.get(field, field.replace('_', '-'))} " in said
+        assert f"{flag_of(field)} " in said
     for variable in ("KCP_KUBECONFIG", "MGMT_KUBECONFIG", "MGMT_NAMESPACE", "NODE_ID", "NAMESPACE", "KCP_EXTERNAL_URL"):
         assert f"environment: {variable}" in said
 
@@ -169,16 +175,7 @@ def test_the_documentation_has_every_flag_with_its_variable_and_default() -> Non
     lines = (CHECKOUT / "docs" / "operator-flags.md").read_text(encoding="utf-8").splitlines()
     rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `--")]
     table = {flag: (variable, default) for flag, variable, default, _meaning in rows}
-    renamed = {
-        "allowed_addresses": "allow-address",
-        "denied_addresses": "deny-address",
-        "endpoint_domains": "endpoint-domain",
-        "allowed_annotations": "allow-annotation",
-        "permitted": "permit",
-        "leader_elect": "no-leader-elect",
-        "job_probes": "no-job-probes",
-    }
-    assert set(table) == {f"--{renamed.get(name, name.replace('_', '-'))}" for name in Settings.__dataclass_fields__} | {"--version"}
+    assert set(table) == {flag_of(name) for name in Settings.__dataclass_fields__} | {"--version"}
     for flag, (_, default) in table.items():
         field = flag[2:].replace("-", "_")
         if default not in ("", "required", "that of the Clusters"):

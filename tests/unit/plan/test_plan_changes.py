@@ -22,17 +22,16 @@ from tests.testing.link_plans import plan_links
 from tests.testing.rows import in_one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
-OPTIONS = options_data(
-    {
-        "purpose": "connect",
-        "clusters": [],
-        "accept": [],
-        "trust": "auto",
-        "node_addresses": "InternalIP",
-        "certificate_days": 365,
-        "renew_before_days": 30,
-    }
-)
+PARAMETERS: dict[str, Any] = {
+    "purpose": "connect",
+    "clusters": [],
+    "accept": [],
+    "trust": "auto",
+    "node_addresses": "InternalIP",
+    "certificate_days": 365,
+    "renew_before_days": 30,
+}
+OPTIONS = options_data(PARAMETERS)
 
 
 def facts_of(*hosts: str, version: str = "1.20.0") -> dict[str, ClusterFacts]:
@@ -160,18 +159,7 @@ def test_a_stored_plan_brings_its_hash_and_its_options() -> None:
     data = planned(facts_of("c1", "c2")).to_dict()
     plan = stored_plan("", data)
     assert plan.hash == data["hash"] == stored_plan(data["hash"][:12], {"plan": data}).hash
-    assert plan.parameters == {
-        "purpose": "connect",
-        "clusters": [],
-        "accept": [],
-        "trust": "auto",
-        "node_addresses": "InternalIP",
-        "certificate_days": 365,
-        "renew_before_days": 30,
-        "repair": False,
-        "take_back": [],
-        "max_failures": None,
-    }
+    assert plan.parameters == {**PARAMETERS, "repair": False, "take_back": [], "max_failures": None}
     bare = stored_plan(data["hash"][:12].upper())
     assert bare.is_the_same_as(data["hash"]) and not bare.is_the_same_as("0" * 64)
     assert bare.parameters == {}
