@@ -43,6 +43,11 @@ def in_one_test(test: Callable[..., None]) -> Callable[..., None]:
     return all_rows
 
 
+def alike(expected: Any, *given: Any) -> list[tuple[Any, Any]]:
+    """Return rows of which the same is expected: (given, expected) of each."""
+    return [(value, expected) for value in given]
+
+
 def _rows(names: str | Sequence[str], values: Any, ids: Any = None) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (name, value by parameter) of each row of one mark."""
     keys = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)

@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.parse import parse_exposed_service
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.ranges import parse_ranges
 from tests.testing.exposure_world import MEMBERS, item, spec
-from tests.testing.rows import in_one_test
+from tests.testing.rows import alike, in_one_test
 
 
 def problems_of(**overrides: Any) -> list[str]:
@@ -129,12 +129,8 @@ def test_everything_about_the_structure_is_said_at_once_and_then_everything_abou
         ("2001:db8::1/64", "the range is 2001:db8::/64, one address would be 2001:db8::1/128"),
         ("192.0.2.7", "like 192.0.2.7/32"),
         ("10.0.0.0/255.0.0.0", "write 10.0.0.0/8"),
-        ("10.0.0.0/33", "not a CIDR"),
-        ("fe80::%eth0/64", "not a CIDR"),
+        *alike("not a CIDR", "10.0.0.0/33", "fe80::%eth0/64", "all", 10, None),
         ("::ffff:10.0.0.0/104", "write it as IPv4"),
-        ("all", "not a CIDR"),
-        (10, "not a CIDR"),
-        (None, "not a CIDR"),
     ],
 )
 def test_ranges_that_are_none(value: Any, word: str) -> None:

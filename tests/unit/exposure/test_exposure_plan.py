@@ -35,6 +35,7 @@ from tests.testing.exposure_world import (
     without,
 )
 from tests.testing.facts_builders import cluster_facts
+from tests.testing.rows import alike
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import namespace_facts, service, slice_facts
 
@@ -323,18 +324,10 @@ class TestGateway:
     @pytest.mark.parametrize(
         ("port", "fits"),
         [
-            ({"name": "http"}, True),
-            ({"name": "http-admin"}, True),
-            ({"name": "grpc", "port": 9000}, True),
-            ({"name": "", "port": 8080}, True),
-            ({"name": "", "port": 5432}, False),
-            ({"name": "postgres"}, False),
-            ({"name": "https"}, False),
-            ({"name": "httpd"}, False),
-            ({"name": "postgres", "appProtocol": "http"}, True),
-            ({"name": "http", "appProtocol": "https"}, False),
-            ({"name": "http", "appProtocol": "kubernetes.io/h2c"}, True),
-            ({"name": "http", "protocol": "UDP"}, False),
+            *alike(True, {"name": "http"}, {"name": "http-admin"}, {"name": "grpc", "port": 9000}, {"name": "", "port": 8080}),
+            *alike(True, {"name": "postgres", "appProtocol": "http"}, {"name": "http", "appProtocol": "kubernetes.io/h2c"}),
+            *alike(False, {"name": "", "port": 5432}, {"name": "postgres"}, {"name": "https"}, {"name": "httpd"}),
+            *alike(False, {"name": "http", "appProtocol": "https"}, {"name": "http", "protocol": "UDP"}),
         ],
     )
     def test_only_http_passes(self, port: dict[str, Any], fits: bool) -> None:

@@ -18,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.bindi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import ItemsPlan
 from tests.testing.facts_builders import cluster_facts
-from tests.testing.rows import in_one_test
+from tests.testing.rows import alike, in_one_test
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import namespace_facts, pod, scene, service, traffic
 from tests.unit.items.fake_kind import FAKE_ROWS, KIND, desired, intent
@@ -69,13 +69,8 @@ def test_a_blocking_finding_of_planning_costs_the_item_its_steps() -> None:
 @pytest.mark.parametrize(
     ("phase", "verdict"),
     [
-        ("Connected", ItemVerdict.ACCEPTED),
-        ("Degraded", ItemVerdict.ACCEPTED),
-        ("", ItemVerdict.ACCEPTED),
-        ("Connecting", ItemVerdict.WAITING),
-        ("Pending", ItemVerdict.WAITING),
-        ("Error", ItemVerdict.WAITING),
-        ("anything", ItemVerdict.WAITING),
+        *alike(ItemVerdict.ACCEPTED, "Connected", "Degraded", ""),
+        *alike(ItemVerdict.WAITING, "Connecting", "Pending", "Error", "anything"),
     ],
 )
 def test_items_wait_for_the_binding_and_so_does_pruning_of_what_they_may_replace(phase: str, verdict: ItemVerdict) -> None:

@@ -35,6 +35,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.leases.reg
 )
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.properties import examples
+from tests.testing.rows import alike
 from tests.unit.leases.test_lease_protocol import MESH, Copies, claimed, fresh, play
 
 NEW = ("n1", "n2")
@@ -171,14 +172,8 @@ def test_whatever_one_copy_holds_no_two_controllers_give_the_same_id(
 @pytest.mark.parametrize(
     ("since", "timely"),
     [
-        (at(0), True),
-        (at(-23), True),
-        (at(-CLAIM_LASTS.total_seconds() / 3600 - 1), False),
-        (at(0.5), True),
-        (at(2), False),
-        ("", False),
-        ("2999-01-01T00:00:00Z", False),
-        ("9999-99-99T99:99:99Z", False),
+        *alike(True, at(0), at(-23), at(0.5)),
+        *alike(False, at(-CLAIM_LASTS.total_seconds() / 3600 - 1), at(2), "", "2999-01-01T00:00:00Z", "9999-99-99T99:99:99Z"),
     ],
 )
 def test_a_claim_of_a_cluster_that_is_no_member_ends_and_one_of_an_impossible_time_never_began(since: str, timely: bool) -> None:

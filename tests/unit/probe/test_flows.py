@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import parse_flows
 from tests.testing.flow_builders import FRONTEND, flow
-from tests.testing.rows import in_one_test
+from tests.testing.rows import alike, in_one_test
 
 LIMIT = 1024 * 1024
 
@@ -45,12 +45,8 @@ def test_a_drop_of_the_documentation() -> None:
     [
         (flow(), True),
         (flow(kind="policy-verdict"), True),
-        (flow(kind="policy-verdict", traffic_direction="EGRESS"), False),
-        (flow(trace_observation_point="TO_OVERLAY"), False),
-        (flow(trace_observation_point=None), False),
-        (flow(traffic_direction="EGRESS"), False),
-        (flow(is_reply=True), False),
-        (flow(is_reply=None), False),
+        *alike(False, flow(kind="policy-verdict", traffic_direction="EGRESS"), flow(trace_observation_point="TO_OVERLAY")),
+        *alike(False, flow(trace_observation_point=None), flow(traffic_direction="EGRESS"), flow(is_reply=True), flow(is_reply=None)),
         (flow("DROPPED", kind="drop"), False),
     ],
 )

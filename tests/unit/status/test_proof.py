@@ -34,7 +34,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.lin
     proof_columns,
 )
 from tests.testing.facts_builders import NOW, apiserver_workload, cluster_facts, key_facts, link_facts, mesh_of, peer_secret
-from tests.testing.rows import in_one_test
+from tests.testing.rows import alike, in_one_test
 
 PROVEN, REFUTED, UNKNOWN = ProofVerdict.PROVEN, ProofVerdict.REFUTED, ProofVerdict.UNKNOWN
 ENDPOINT = MeshEndpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.2", "2001:db8::2"))
@@ -82,12 +82,7 @@ def test_why_a_reader_did_not_know_is_kept_beside_a_proof() -> None:
     [
         (b"2026-09-01T12:00:00Z", NOW),
         (b"2026-09-01T14:00:00+02:00", NOW),
-        (b"2026-09-01T12:00:00", None),
-        (b"", None),
-        (None, None),
-        (b"\xff\xfe", None),
-        (b"9" * 100_000, None),
-        (b"0001-01-01T00:00:00+14:00", None),
+        *alike(None, b"2026-09-01T12:00:00", b"", None, b"\xff\xfe", b"9" * 100_000, b"0001-01-01T00:00:00+14:00"),
         (b"9999-12-31T23:59:59-14:00", None),
     ],
 )

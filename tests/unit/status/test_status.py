@@ -35,7 +35,7 @@ from tests.testing.facts_builders import (
     peer_secret,
     reader_facts,
 )
-from tests.testing.rows import in_one_test
+from tests.testing.rows import alike, in_one_test
 
 READY = link_facts("c1", "c2")
 DOWN = not_ready(READY)
@@ -57,30 +57,25 @@ def changed(reader: ReaderFacts, which: str, **values: Any) -> ReaderFacts:
 @pytest.mark.parametrize(
     ("link", "stage"),
     [
-        (READY, LinkStage.READY),
+        *alike(LinkStage.READY, READY, replace(READY, config_required=False, config_retrieved=False)),
+        (replace(READY, source="metrics", config_required=None, config_retrieved=None, synced={}), LinkStage.READY),
         (replace(READY, source=""), LinkStage.UNKNOWN),
-        (LinkFacts(cluster="c1", peer="c2", reader="agent", pod="p", source="exec"), LinkStage.SECRET_NOT_PROJECTED),
-        (DOWN, LinkStage.DIALLING),
-        (replace(DOWN, error="dial tcp 192.0.2.2:2379: connect: connection refused"), LinkStage.DIALLING),
-        (replace(DOWN, error="remote error: tls: bad certificate"), LinkStage.TLS),
-        (replace(DOWN, status="x509: certificate signed by unknown authority"), LinkStage.TLS),
-        (replace(DOWN, error="etcdserver: permission denied"), LinkStage.AUTHORISATION),
-        (replace(DOWN, stage_hint="tls"), LinkStage.TLS),
-        (replace(DOWN, stage_hint="secret_not_projected"), LinkStage.SECRET_NOT_PROJECTED),
-        (replace(DOWN, stage_hint="dialling", error="x509"), LinkStage.DIALLING),
-        (replace(DOWN, stage_hint="ready"), LinkStage.DIALLING),
-        (replace(DOWN, stage_hint="nonsense"), LinkStage.DIALLING),
         (replace(DOWN, source="metrics", status=""), LinkStage.UNKNOWN),
+        (LinkFacts(cluster="c1", peer="c2", reader="agent", pod="p", source="exec"), LinkStage.SECRET_NOT_PROJECTED),
+        (replace(DOWN, stage_hint="secret_not_projected"), LinkStage.SECRET_NOT_PROJECTED),
+        *alike(LinkStage.DIALLING, DOWN, replace(DOWN, error="dial tcp 192.0.2.2:2379: connect: connection refused")),
+        *alike(LinkStage.DIALLING, replace(DOWN, stage_hint="dialling", error="x509"), replace(DOWN, stage_hint="ready")),
+        (replace(DOWN, stage_hint="nonsense"), LinkStage.DIALLING),
+        (replace(DOWN, error="remote error: tls: bad certificate"), LinkStage.TLS),
+        *alike(LinkStage.TLS, replace(DOWN, status="x509: certificate signed by unknown authority"), replace(DOWN, stage_hint="tls")),
+        (replace(DOWN, error="etcdserver: permission denied"), LinkStage.AUTHORISATION),
+        (replace(DOWN, connected=True, error="etcdserver: permission denied"), LinkStage.AUTHORISATION),
         (replace(DOWN, connected=True, stage_hint="tls"), LinkStage.RETRIEVING_CONFIGURATION),
         (replace(DOWN, connected=True, config_required=True, config_retrieved=False), LinkStage.RETRIEVING_CONFIGURATION),
-        (replace(DOWN, connected=True, error="etcdserver: permission denied"), LinkStage.AUTHORISATION),
-        (replace(READY, synced={**SYNCED, "services": False}), LinkStage.SYNCHRONISING),
-        (replace(READY, ready=False, synced={**SYNCED, "nodes": False}), LinkStage.SYNCHRONISING),
-        (replace(READY, ready=False), LinkStage.SYNCHRONISING),
         (replace(READY, config_required=True, config_retrieved=False), LinkStage.RETRIEVING_CONFIGURATION),
-        (replace(READY, config_required=False, config_retrieved=False), LinkStage.READY),
-        (replace(READY, source="metrics", config_required=None, config_retrieved=None, synced={}), LinkStage.READY),
         (replace(READY, config_required=None, config_retrieved=None, synced={}), LinkStage.RETRIEVING_CONFIGURATION),
+        (replace(READY, synced={**SYNCED, "services": False}), LinkStage.SYNCHRONISING),
+        *alike(LinkStage.SYNCHRONISING, replace(READY, ready=False, synced={**SYNCED, "nodes": False}), replace(READY, ready=False)),
     ],
 )
 def test_the_stage_follows_what_the_reader_says(link: LinkFacts, stage: LinkStage) -> None:
