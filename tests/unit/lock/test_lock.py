@@ -42,17 +42,18 @@ class Side:
         self.lock = MeshLock(terms, clocks=world.clocks(sleep), show=self.said.append, renews=False)
         self.states: dict[str, Any] = {}
 
-    def observe(self) -> None:
+    def observe(self) -> Side:
         self.states = {host: find_lock(client, BINDING) for host, client in self.clients.items()}
+        return self
 
     def take(self, *, write: bool = True, stay: tuple[str, ...] = HOSTS, leaving: tuple[str, ...] = ()) -> bool:
         return self.lock.take(self.clients, self.states, stay, write=write, leaving=leaving)
 
-    def start(self) -> None:
+    def start(self) -> Side:
         """Observe until the observation stands."""
-        self.observe()
-        while not self.take():
-            self.observe()
+        while not self.observe().take():
+            pass
+        return self
 
     def requests(self) -> Mapping[str, int]:
         return {
@@ -71,13 +72,11 @@ def world() -> LeaseWorld:
 
 def test_the_first_run_of_a_mesh_observes_once_as_later_ones_do() -> None:
     world = LeaseWorld(*HOSTS)
-    first = Side(world)
-    first.observe()
+    first = Side(world).observe()
     assert first.take()
     first.lock.release()
     assert first.requests() == {"list": 3, "watch": 3, "apply": 3, "patch": 6, "delete": 0}
-    second = Side(world)
-    second.observe()
+    second = Side(world).observe()
     assert second.take()
 
 
@@ -100,8 +99,7 @@ def test_a_role_without_list_or_watch_costs_the_first_run_a_second_observation(v
         if asked == verb:
             raise Forbidden(f"RBAC forbids to {verb} leases (403).", remedy="Grant it.", cluster=host)
 
-    first = Side(LeaseWorld(*HOSTS), before=before)
-    first.observe()
+    first = Side(LeaseWorld(*HOSTS), before=before).observe()
     assert not first.take()
     first.observe()
     assert first.take()
@@ -139,8 +137,7 @@ def test_a_run_without_a_step_is_refused_too(world: LeaseWorld) -> None:
 
 
 def test_a_run_that_waits_goes_on_when_the_other_has_ended_and_observes_again(world: LeaseWorld) -> None:
-    first = Side(world)
-    first.start()
+    first = Side(world).start()
     until = world.time + 20
 
     def sleep(seconds: float) -> None:
@@ -149,8 +146,7 @@ def test_a_run_that_waits_goes_on_when_the_other_has_ended_and_observes_again(wo
         if world.time > until:
             first.lock.release()
 
-    second = Side(world, timeout=60, sleep=sleep)
-    second.observe()
+    second = Side(world, timeout=60, sleep=sleep).observe()
     assert not second.take() and 20 <= world.time - until + 20 < 25
     assert len(second.said) == 1 and "waiting for another run: connect by max@laptop" in second.said[0]
     second.observe()
@@ -158,15 +154,13 @@ def test_a_run_that_waits_goes_on_when_the_other_has_ended_and_observes_again(wo
 
 
 def test_a_run_that_waits_in_vain_is_refused_when_its_time_is_up(world: LeaseWorld) -> None:
-    first = Side(world)
-    first.start()
+    first = Side(world).start()
 
     def sleep(seconds: float) -> None:
         world.sleep(seconds)
         first.lock.renew()
 
-    second = Side(world, timeout=60, sleep=sleep)
-    second.observe()
+    second = Side(world, timeout=60, sleep=sleep).observe()
     began = world.time
     with pytest.raises(LockHeld, match="also after 60 s of waiting"):
         second.take()
@@ -236,8 +230,7 @@ def test_the_lock_of_a_member_that_leaves_does_not_stop_its_removal(world: Lease
     with pytest.raises((LockLost, Forbidden)) as refused:
         run.lock.allow(leaver)
     assert how != "held" or f"delete lease cilium-mesh-{BINDING.owner}" in refused.value.remedy
-    idle = Side(world, hosts=(leaver,))
-    idle.observe()
+    idle = Side(world, hosts=(leaver,)).observe()
     if how == "held":
         with pytest.raises(LockHeld):  # where all leave, it counts
             idle.take(leaving=(leaver,))
@@ -245,16 +238,14 @@ def test_the_lock_of_a_member_that_leaves_does_not_stop_its_removal(world: Lease
 
 def test_a_run_at_work_is_found_where_members_stay(world: LeaseWorld) -> None:
     Side(world).start()
-    run = Side(world, "disconnect")
-    run.observe()
+    run = Side(world, "disconnect").observe()
     with pytest.raises(LockHeld) as refused:
         run.take(leaving=("c1",))
     assert refused.value.cluster == "c2"
 
 
 def test_a_holder_whose_servers_clock_was_set_back_keeps_its_lock(world: LeaseWorld) -> None:
-    first = Side(world)
-    first.start()
+    first = Side(world).start()
     for server in world.servers.values():
         server.ahead = -3600.0
 
@@ -263,8 +254,7 @@ def test_a_holder_whose_servers_clock_was_set_back_keeps_its_lock(world: LeaseWo
         if int(world.time) % 10 == 0:
             first.lock.renew()
 
-    second = Side(world, sleep=sleep)
-    second.observe()
+    second = Side(world, sleep=sleep).observe()
     began = world.time
     with pytest.raises(LockHeld):
         second.take()
@@ -286,18 +276,15 @@ def test_no_clock_of_a_machine_is_compared_with_the_servers(world: LeaseWorld, a
     for server in world.servers.values():
         server.ahead = ahead
     Side(world).start()
-    second = Side(world)
-    second.observe()
+    second = Side(world).observe()
     with pytest.raises(LockHeld):
         second.take()
     world.time += 30 + MARGIN + 2
-    second = Side(world)
-    second.start()
+    second = Side(world).start()
 
 
 def test_the_holder_begins_no_write_in_the_last_third_before_its_lock_ends(world: LeaseWorld) -> None:
-    run = Side(world)
-    run.start()
+    run = Side(world).start()
     world.time += 19
     run.lock.allow("c1")
     world.time += 2
@@ -314,8 +301,7 @@ def test_a_cluster_that_is_silent_while_the_lock_is_renewed_gets_no_write_and_th
         if host in down:
             raise Unreachable("It does not answer.", cluster=host)
 
-    run = Side(world, before=before)
-    run.start()
+    run = Side(world, before=before).start()
     down.add("c2")
     world.time += 25
     run.lock.renew()
@@ -327,8 +313,7 @@ def test_a_cluster_that_is_silent_while_the_lock_is_renewed_gets_no_write_and_th
 
 @pytest.mark.parametrize("how", ["broken", "taken"])
 def test_a_run_whose_lock_was_broken_or_taken_begins_no_write_anywhere(world: LeaseWorld, how: str) -> None:
-    run = Side(world)
-    run.start()
+    run = Side(world).start()
     world.servers["c2"].objects.clear()
     if how == "taken":
         Side(world, "disconnect", ("c2",)).start()
@@ -343,12 +328,10 @@ def test_a_run_whose_lock_was_broken_or_taken_begins_no_write_anywhere(world: Le
 
 
 def test_a_run_without_a_step_reports_that_another_one_came_between(world: LeaseWorld) -> None:
-    idle = Side(world)
-    idle.observe()
+    idle = Side(world).observe()
     assert idle.take(write=False)
     idle.lock.settle()
-    other = Side(world, "disconnect")
-    other.start()
+    other = Side(world, "disconnect").start()
     with pytest.raises(LockLost, match="disconnect by"):
         idle.lock.settle()
     other.lock.release()
@@ -357,10 +340,8 @@ def test_a_run_without_a_step_reports_that_another_one_came_between(world: Lease
 
 
 def test_a_lock_that_changed_since_it_was_read_is_taken_and_everything_observed_again(world: LeaseWorld) -> None:
-    run = Side(world)
-    run.observe()
-    other = Side(world)
-    other.start()
+    run = Side(world).observe()
+    other = Side(world).start()
     other.lock.release()
     assert not run.take() and {server.holder for server in world.servers.values()} == {run.lock.holder}
 
@@ -372,16 +353,14 @@ def test_a_missing_right_is_named_and_nothing_is_kept(world: LeaseWorld) -> None
         if host == "c2" and verb == "patch":
             raise error
 
-    run = Side(world, before=before)
-    run.observe()
+    run = Side(world, before=before).observe()
     with pytest.raises(Forbidden, match="patch leases"):
         run.take()
     assert {server.holder for server in world.servers.values()} == {""}
 
 
 def test_a_cluster_that_cannot_be_locked_gets_no_write_and_the_others_do(world: LeaseWorld) -> None:
-    run = Side(world)
-    run.observe()
+    run = Side(world).observe()
     run.clients["c1"] = world.client("c1", failing(Unreachable("It does not answer.", cluster="c1")))
     run.take()
     with pytest.raises(Unreachable):
@@ -420,8 +399,7 @@ class Losing:
 def test_whichever_request_of_a_lock_is_lost_the_next_run_is_not_kept_waiting(how: str, stay: tuple[str, ...]) -> None:
     for number in count(1):
         world, turn = LeaseWorld(*HOSTS), count(1)
-        run = Side(world)
-        run.observe()
+        run = Side(world).observe()
         run.clients = {host: Losing(client, turn, number, how) for host, client in run.clients.items()}
         for _ in range(2):  # the second time as after an observation that did not stand
             with suppress(Unreachable, Forbidden):
@@ -435,8 +413,7 @@ def test_whichever_request_of_a_lock_is_lost_the_next_run_is_not_kept_waiting(ho
 
 
 def test_the_lock_is_deleted_where_the_mesh_has_nothing_any_more(world: LeaseWorld) -> None:
-    run = Side(world, "disconnect")
-    run.start()
+    run = Side(world, "disconnect").start()
     for host in ("c1", "c2"):
         run.lock.register(host, stays=False)
     run.lock.release()
@@ -452,24 +429,20 @@ def test_a_lock_that_may_not_be_deleted_is_free_for_the_next_run(world: LeaseWor
         if verb == "delete" and next(turn) <= refusals:
             raise Forbidden('RBAC forbids to delete leases "x" (403).', remedy="Grant delete on leases.", cluster=host)
 
-    run = Side(world, "disconnect", ("c1",), before)
-    run.observe()
+    run = Side(world, "disconnect", ("c1",), before).observe()
     run.take(stay=())
     run.lock.release()
     assert bool(world.servers["c1"].lease) is (refusals > 1) and not world.servers["c1"].holder
-    later = Side(world, "disconnect", ("c1",))
-    later.start()
+    later = Side(world, "disconnect", ("c1",)).start()
     later.lock.register("c1", stays=False)
     later.lock.release()
     assert world.servers["c1"].lease is None
 
 
 def test_a_lock_that_a_killed_run_left_where_the_mesh_has_nothing_goes_with_a_run_without_a_step(world: LeaseWorld) -> None:
-    killed = Side(world, "disconnect")
-    killed.start()
+    Side(world, "disconnect").start()  # and is killed
     world.time += 60
-    run = Side(world, "disconnect")
-    run.observe()
+    run = Side(world, "disconnect").observe()
     while not run.take(write=False, stay=("c3",)):
         run.observe()
     run.lock.release()
@@ -489,8 +462,7 @@ def test_the_first_in_the_order_of_names_decides_and_only_one_of_two_runs_is_ref
 
 def test_two_runs_that_reach_different_members_meet_in_the_common_one(world: LeaseWorld) -> None:
     Side(world, hosts=("c1", "c2")).start()
-    other = Side(world, hosts=("c2", "c3"))
-    other.observe()
+    other = Side(world, hosts=("c2", "c3")).observe()
     with pytest.raises(LockHeld) as refused:
         other.take()
     assert refused.value.cluster == "c2" and world.servers["c3"].holder == ""
