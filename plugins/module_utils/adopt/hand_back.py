@@ -33,7 +33,8 @@ from ..mesh.ownership.managed_fields import (
 )
 from ..mesh.ownership.marks import MANAGED_BY_LABEL, OWNER_LABEL, SOURCE_NAME_LABEL, SOURCE_WORKSPACE_LABEL, USERS_ANNOTATION
 from ..mesh.ownership.objects import moves_annotation, own_keys, peers_annotation
-from ..plan.steps import NOW, ApiWrite, Plan, Step
+from ..plan.patches import patch_step
+from ..plan.steps import NOW, Plan, Step
 from .findings import hand_back_findings
 from .plan import linked_names
 
@@ -95,16 +96,14 @@ def _object_step(binding: Binding, cluster: ClusterFacts, item: PeerObject, was:
         metadata["labels"] = labels
     if annotations:
         metadata["annotations"] = annotations
-    collection = {"Secret": "secrets", "ConfigMap": "configmaps"}[item.kind]
-    path = f"/api/v1/namespaces/{cluster.namespace}/{collection}/{item.name}"
-    return Step(
-        wave=WAVE,
-        cluster=cluster.host,
-        verb="patch",
-        object=f"{item.kind} {cluster.namespace}/{item.name}",
+    return patch_step(
+        WAVE,
+        cluster,
+        f"{item.kind} {item.name}",
         why=f"all that is this binding's becomes {owner.manager}'s, as it is" + (", with the marks of the tool" if was.annotations else ""),
         undo=UNDO,
-        action=ApiWrite(method="merge", path=path, body={"metadata": metadata}, manager=owner.manager),
+        body={"metadata": metadata},
+        manager=owner.manager,
     )
 
 
@@ -149,19 +148,13 @@ def _aliases_step(binding: Binding, cluster: ClusterFacts, workload: WorkloadFac
     entries = without_manager(entries_of(cluster.writers.get(title, ())), binding.manager)
     if not entries:
         return
-    plural = {"Deployment": "deployments", "DaemonSet": "daemonsets"}[workload.kind]
     record = moves_annotation(binding)
     gone: dict[str, Any] = {"annotations": {record: None}} if record in workload.annotations else {}
-    yield Step(
-        wave=WAVE,
-        cluster=cluster.host,
-        verb="patch",
-        object=f"{workload.kind} {cluster.namespace}/{workload.name}",
+    yield patch_step(
+        WAVE,
+        cluster,
+        title,
         why="the host aliases of the peers stay, and this binding gives up their ownership",
         undo=UNDO,
-        action=ApiWrite(
-            method="merge",
-            path=f"/apis/apps/v1/namespaces/{cluster.namespace}/{plural}/{workload.name}",
-            body={"metadata": {**gone, "uid": workload.uid, "resourceVersion": workload.resource_version, "managedFields": entries}},
-        ),
+        body={"metadata": {**gone, "uid": workload.uid, "resourceVersion": workload.resource_version, "managedFields": entries}},
     )

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
 from ..findings.finding import Finding
@@ -42,7 +41,8 @@ from ..mesh.ownership.managed_fields import APPLY, UPDATE, Owner, add_owner, dat
 from ..mesh.ownership.marks import USERS_ANNOTATION
 from ..mesh.ownership.objects import labels_to_apply, moves_annotation, own_keys, peers_annotation, write_peers, written_peers
 from ..mesh.trust.link_trust import user_for_name
-from ..plan.steps import NOW, ApiWrite, ApplyHostAliases, ApplySecret, Plan, Step
+from ..plan.patches import patch_step
+from ..plan.steps import NOW, ApplyHostAliases, ApplySecret, Plan, Step
 from .findings import adopt_findings
 
 WAVE: Final = 1
@@ -261,7 +261,4 @@ def _users_patch(cluster: ClusterFacts, item: PeerObject, metadata: Mapping[str,
 
 
 def _patch(cluster: ClusterFacts, item: PeerObject, metadata: Mapping[str, Any], *, why: str) -> Step:
-    collection = {"Secret": "secrets", "ConfigMap": "configmaps"}[item.kind]
-    make = partial(Step, wave=WAVE, cluster=cluster.host, verb="patch", object=f"{item.kind} {cluster.namespace}/{item.name}")
-    path = f"/api/v1/namespaces/{cluster.namespace}/{collection}/{item.name}"
-    return make(why=why, undo=UNDO, action=ApiWrite(method="merge", path=path, body={"metadata": dict(metadata)}))
+    return patch_step(WAVE, cluster, f"{item.kind} {item.name}", why=why, undo=UNDO, body={"metadata": dict(metadata)})

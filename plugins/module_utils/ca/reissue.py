@@ -21,6 +21,7 @@ from ..mesh.facts.cluster import ClusterFacts, TlsSecretFacts
 from ..mesh.trust.ca_roll import Roll
 from ..mesh.trust.issuing import CRON_JOB, Issuing, ManagedCertificate, Method
 from ..mesh.trust.roll_facts import JobFacts, job_name
+from ..plan.patches import patch_step
 from ..plan.steps import NOW, ApiWrite, IssuedAgain, Literal, Recipe, Step
 
 WAVE: Final = 10
@@ -48,20 +49,8 @@ def server_steps(facts: ClusterFacts, issuing: Issuing, job: JobFacts, stale: tu
 
 def write_ca(facts: ClusterFacts, leaf: TlsSecretFacts, text: str, why: str, undo: str) -> Step:
     """Return the step that writes ``ca.crt`` of a TLS Secret alone."""
-    return Step(
-        wave=WAVE,
-        cluster=facts.host,
-        verb="patch",
-        object=f"Secret {facts.namespace}/{leaf.name}",
-        why=why,
-        undo=undo,
-        action=ApiWrite(
-            method="merge",
-            path=f"/api/v1/namespaces/{facts.namespace}/secrets/{leaf.name}",
-            body=_precondition(leaf),
-            secret_data={"ca.crt": Literal(text)},
-        ),
-    )
+    data = {"ca.crt": Literal(text)}
+    return patch_step(WAVE, facts, f"Secret {leaf.name}", why=why, undo=undo, body=_precondition(leaf), secret_data=data)
 
 
 def _issue_step(facts: ClusterFacts, leaf: TlsSecretFacts, roll: Roll) -> Step:
@@ -70,20 +59,15 @@ def _issue_step(facts: ClusterFacts, leaf: TlsSecretFacts, roll: Roll) -> Step:
         "tls.key": IssuedAgain(leaf.name, "key"),
         "ca.crt": Literal(roll.bundle),
     }
-    return Step(
-        wave=WAVE,
-        cluster=facts.host,
-        verb="patch",
-        object=f"Secret {facts.namespace}/{leaf.name}",
+    return patch_step(
+        WAVE,
+        facts,
+        f"Secret {leaf.name}",
         why="issue it again from the next CA, with the same subject, names, usages and length of life",
         disruption=SERVED_AT_ONCE,
         undo="helm upgrade with unchanged values, or certgen's Job, issues it anew from cilium-ca",
-        action=ApiWrite(
-            method="merge",
-            path=f"/api/v1/namespaces/{facts.namespace}/secrets/{leaf.name}",
-            body=_precondition(leaf),
-            secret_data=data,
-        ),
+        body=_precondition(leaf),
+        secret_data=data,
     )
 
 

@@ -28,6 +28,7 @@ from ..mesh.facts.cluster import ClusterFacts, TlsSecretFacts
 from ..mesh.ownership.objects import labels_of_new_object
 from ..mesh.trust.ca_roll import MARK, Roll, RollStage, keys_secret, write_roll
 from ..mesh.trust.issuing import CA_SECRET, leaves_of
+from ..plan.patches import patch_step
 from ..plan.steps import NOW, ApiWrite, FromSecret, NewAuthority, Recipe, Step
 from .reissue import WAVE, client_steps, server_steps, write_ca
 from .roll_inputs import RollInputs, StageWait, digest_of_text, pod_waits, reader_waits, serials, stale_leaves
@@ -202,19 +203,14 @@ def _restart_steps(inputs: RollInputs, marked: dict[str, Roll], stage: RollStage
 
 def _restart_step(facts: ClusterFacts, stage: RollStage) -> Step:
     accepted = "of the next CA alone" if stage is RollStage.DROP else "of both CAs"
-    return Step(
-        wave=WAVE,
-        cluster=facts.host,
-        verb="patch",
-        object=f"Deployment {facts.namespace}/clustermesh-apiserver",
+    return patch_step(
+        WAVE,
+        facts,
+        "Deployment clustermesh-apiserver",
         why=f"its mesh etcd has to start again to accept clients {accepted}; the new pod is ready before the old one goes",
         disruption=ROLLOUT,
         undo="kubectl rollout undo, after ca.crt of the server certificate's Secret is the old one again",
-        action=ApiWrite(
-            method="merge",
-            path=f"/apis/apps/v1/namespaces/{facts.namespace}/deployments/clustermesh-apiserver",
-            body={"spec": {"template": {"metadata": {"annotations": {RESTARTED: NOW}}}}},
-        ),
+        body={"spec": {"template": {"metadata": {"annotations": {RESTARTED: NOW}}}}},
     )
 
 
@@ -297,20 +293,8 @@ def _mark_step(facts: ClusterFacts, roll: Roll | None, *, why: str, undo: str = 
         "resourceVersion": facts.ca.resource_version,
         "annotations": {MARK: write_roll(roll) if roll else None},
     }
-    return Step(
-        wave=WAVE,
-        cluster=facts.host,
-        verb="patch",
-        object=f"Secret {facts.namespace}/{CA_SECRET}",
-        why=why,
-        undo=undo or "the next stage, or the one before it, writes it again",
-        action=ApiWrite(
-            method="merge",
-            path=f"/api/v1/namespaces/{facts.namespace}/secrets/{CA_SECRET}",
-            body={"metadata": metadata},
-            secret_data=data or {},
-        ),
-    )
+    undo = undo or "the next stage, or the one before it, writes it again"
+    return patch_step(WAVE, facts, f"Secret {CA_SECRET}", why=why, undo=undo, body={"metadata": metadata}, secret_data=data or {})
 
 
 def _final_steps(inputs: RollInputs, host: str) -> Iterator[Step]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 from ..leases.plan import CONNECT_WAVE, copies_after, registry_steps, with_active_leases
@@ -20,7 +19,8 @@ from ..links.fingerprint import facts_fingerprint
 from ..mesh.binding.model import MANAGER_DOMAIN, Mesh
 from ..mesh.facts.cluster import CertificateFacts, ClusterFacts, TlsSecretFacts, WorkloadFacts
 from ..mesh.trust.link_trust import anchor
-from ..plan.steps import NOW, ApiWrite, Minted, Plan, Recipe, Step
+from ..plan.patches import patch_step
+from ..plan.steps import NOW, Minted, Plan, Recipe, Step
 from .decide import IdentityDecision, IdentityVerdict, reserved_leases
 
 WAVE_CLAIM: Final = CONNECT_WAVE
@@ -29,8 +29,6 @@ WAVE_OPERATOR, WAVE_AGENTS, WAVE_APISERVER = 2, 3, 4
 RESTARTED_FOR: Final = f"{MANAGER_DOMAIN}/identity"  # annotation of the pod template: "NAME.ID"
 RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"  # kubectl rollout restart sets the same annotation
 CERTIFICATE_DAYS: Final = 365  # the chart's own from 1.20 on
-
-_PLURALS = {"Deployment": "deployments", "DaemonSet": "daemonsets"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,18 +111,16 @@ def restart_mark(decision: IdentityDecision) -> str:
 def _config_step(cluster: ClusterFacts, decision: IdentityDecision) -> Step | None:
     if (cluster.name, cluster.id) == (decision.name, decision.id):
         return None
-    path = f"/api/v1/namespaces/{cluster.namespace}/configmaps/cilium-config"
     data = {"cluster-name": decision.name, "cluster-id": str(decision.id)}
     before = {key: (cluster.config or {}).get(key) for key in data}
-    return Step(
-        wave=WAVE_CONFIG,
-        cluster=cluster.host,
-        verb="patch",
-        object=f"ConfigMap {cluster.namespace}/cilium-config",
+    return patch_step(
+        WAVE_CONFIG,
+        cluster,
+        "ConfigMap cilium-config",
         why=f"the cluster is to be {decision.name} with id {decision.id}",
         undo=", ".join(f"set {key} to {value!r} again" if value is not None else f"remove {key}" for key, value in before.items())
         + ", and restart",
-        action=ApiWrite(method="merge", path=path, body={"metadata": {"resourceVersion": cluster.config_version}, "data": data}),
+        body={"metadata": {"resourceVersion": cluster.config_version}, "data": data},
     )
 
 
@@ -158,28 +154,27 @@ def _certificate_step(cluster: ClusterFacts, named: NamedCertificate) -> Step:
     data: dict[str, Recipe] = {
         key: Minted(issuer=cluster.host, common_name=named.common_name, days=CERTIFICATE_DAYS, part=part) for key, part in halves.items()
     }
-    path = f"/api/v1/namespaces/{cluster.namespace}/secrets/{named.secret}"
-    return Step(
-        wave=WAVE_CONFIG,
-        cluster=cluster.host,
-        verb="patch",
-        object=f"Secret {cluster.namespace}/{named.secret}",
+    return patch_step(
+        WAVE_CONFIG,
+        cluster,
+        f"Secret {named.secret}",
         why=f"clustermesh-apiserver's etcd knows its users by name: the certificate becomes that of {named.common_name}",
         undo="issue it again by the installation's own method",
-        action=ApiWrite(method="merge", path=path, secret_data=data),
+        secret_data=data,
     )
 
 
 def _restart_step(cluster: ClusterFacts, workload: WorkloadFacts, decision: IdentityDecision, wave: int, what: str) -> Step:
-    path = f"/apis/apps/v1/namespaces/{cluster.namespace}/{_PLURALS[workload.kind]}/{workload.name}"
     annotations = {RESTARTED_AT: NOW, RESTARTED_FOR: restart_mark(decision)}
     body: dict[str, Any] = {"spec": {"template": {"metadata": {"annotations": annotations}}}}
-    make = partial(Step, wave=wave, cluster=cluster.host, verb="patch", object=f"{workload.kind} {cluster.namespace}/{workload.name}")
-    return make(
+    return patch_step(
+        wave,
+        cluster,
+        f"{workload.kind} {workload.name}",
         why="it reads its name and id when it starts",
         disruption=f"rolling restart of {workload.kind} {workload.name}: {what}",
         undo="none needed",
-        action=ApiWrite(method="merge", path=path, body=body),
+        body=body,
     )
 
 
