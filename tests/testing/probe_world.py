@@ -157,9 +157,14 @@ def world(
     phase: str = "Connected",
     intents: Sequence[str] = (NAME,),
     changed: str = "2026-09-01T11:00:00Z",
+    seen: str = "",
+    job_ends: Sequence[tuple[int, str]] | None = ((0, ""),),
     **fields: Any,
 ) -> tuple[Scene, dict[str, Any]]:
-    """(the scene, the clusters by name): pods on both sides, the policies of the intents in both clusters."""
+    """(the scene, the clusters by name): pods on both sides, the policies of the intents in both clusters.
+
+    ``seen``: the flow that agents of c2 report. ``job_ends``: of Jobs in c1.
+    """
     on = {"enable-hubble": "true" if hubble else "false"}
     binding = Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2"))
     policies = tuple(
@@ -182,8 +187,8 @@ def world(
         phase=phase,
         **fields,
     )
-    clusters = {"c1": FakeCluster("c1", pods=[pod_object("frontend-1")]), "c2": FakeCluster("c2", pods=[pod_object("backend-1")])}
-    return found, clusters
+    c1 = FakeCluster("c1", pods=[pod_object("frontend-1")], job_ends=job_ends)
+    return found, {"c1": c1, "c2": FakeCluster("c2", pods=[pod_object("backend-1")], flows=said(seen))}
 
 
 def silent(cluster: FakeCluster) -> None:

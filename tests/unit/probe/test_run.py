@@ -71,8 +71,7 @@ def one(scene: Scene, clusters: Mapping[str, Any], wanted: ConnectivityIntent, *
     ],
 )
 def test_flows_decide(action: str, line: str, result: str) -> None:
-    scene, clusters = world()
-    clusters["c2"].flows = said(line)
+    scene, clusters = world(seen=line)
     found = one(scene, clusters, intent(action))
     assert (found.result, found.method, found.time) == (result, "hubble", NOW)
     if line:
@@ -117,8 +116,7 @@ def test_a_drop_at_the_source_refutes_what_should_be_allowed() -> None:
 
 def test_flows_that_are_older_than_the_policy_do_not_count() -> None:
     def result(changed: str, limits: Limits = QUICK) -> str:
-        scene, clusters = world(changed=changed)
-        clusters["c2"].flows = said(DELIVERED)
+        scene, clusters = world(changed=changed, seen=DELIVERED)
         return one(scene, clusters, intent(), limits=limits).result
 
     assert result("2026-09-01T11:59:40Z") == "unknown"
@@ -153,24 +151,21 @@ def test_half_an_answer_still_counts() -> None:
 
 
 def test_without_the_policy_nothing_is_claimed() -> None:
-    scene, clusters = world(intents=("another",))
-    clusters["c2"].flows = said(DELIVERED)
+    scene, clusters = world(intents=("another",), seen=DELIVERED)
     found = one(scene, clusters, intent())
     assert found.result == "unknown" and mentions(found.message, "c1 -> c2", "policy")
 
 
 def test_a_member_without_an_answer_leaves_the_whole_unproven() -> None:
-    scene, clusters = world(members=("c3",))
-    clusters["c2"].flows = said(DELIVERED)
+    scene, clusters = world(members=("c3",), seen=DELIVERED)
     wanted = intent(destination=PodSelection(namespace="production", labels={"app": "backend"}, clusters=("c2", "c3")))
     found = one(scene, clusters, wanted)
     assert found.result == "unknown" and mentions(found.message, "c1 -> c3", "c1 -> c2")
 
 
 def test_clusters_without_pods_of_a_side_are_left_out() -> None:
-    scene, clusters = world()
+    scene, clusters = world(seen=DELIVERED)
     everywhere = intent(source=PodSelection(namespace="production", labels={"app": "frontend"}))
-    clusters["c2"].flows = said(DELIVERED)
     assert one(scene, clusters, everywhere).result == "proven"
     empty = intent(destination=PodSelection(namespace="production", labels={"app": "nobody"}))
     assert mentions(one(scene, clusters, empty).message, "no pod", "destination")
@@ -193,8 +188,7 @@ def test_clusters_without_pods_of_a_side_are_left_out() -> None:
     ],
 )
 def test_without_hubble_one_job_tries(action: str, end: tuple[int, str], phase: str, result: str, fact: str) -> None:
-    scene, clusters = world(hubble=False, phase=phase)
-    clusters["c1"].job_ends = (end,)
+    scene, clusters = world(hubble=False, phase=phase, job_ends=(end,))
     found = one(scene, clusters, intent(action, probe=IMAGE))
     assert (found.result, found.method) == (result, "job")
     assert mentions(found.message, fact)
@@ -204,14 +198,12 @@ def test_without_hubble_one_job_tries(action: str, end: tuple[int, str], phase: 
 
 
 def test_a_link_that_is_not_ready_explains_a_timeout() -> None:
-    scene, clusters = world(hubble=False, link_errors={("c2", "c1"): "tls: bad certificate"})
-    clusters["c1"].job_ends = ((1, "timeout after 4"),)
+    scene, clusters = world(hubble=False, link_errors={("c2", "c1"): "tls: bad certificate"}, job_ends=((1, "timeout after 4"),))
     assert one(scene, clusters, intent(probe=IMAGE)).result == "unknown"
 
 
 def test_the_flows_that_a_job_makes_are_the_proof_of_a_denial() -> None:
-    scene, clusters = world()
-    clusters["c1"].job_ends = ((1, "timeout after 1"),)
+    scene, clusters = world(job_ends=((1, "timeout after 1"),))
     probe = side("c1", "front-to-back-x", app="frontend")
 
     def seen(command: Sequence[str]) -> ExecResult:
@@ -225,8 +217,7 @@ def test_the_flows_that_a_job_makes_are_the_proof_of_a_denial() -> None:
 
 
 def test_a_reset_is_decided_by_what_hubble_saw() -> None:
-    scene, clusters = world()
-    clusters["c1"].job_ends = ((1, "refused after 1"),)
+    scene, clusters = world(job_ends=((1, "refused after 1"),))
     clusters["c2"].flows = lambda command: ExecResult(stdout=DELIVERED if clusters["c1"].made else "", stderr="", exit_code=0)
     assert one(scene, clusters, intent(probe=IMAGE)).result == "proven"
     clusters["c1"].made.clear()
@@ -234,8 +225,7 @@ def test_a_reset_is_decided_by_what_hubble_saw() -> None:
 
 
 def test_packets_that_arrive_without_an_answer_are_no_reachability() -> None:
-    scene, clusters = world(phase="")
-    clusters["c1"].job_ends = ((1, "timeout after 4"),)
+    scene, clusters = world(phase="", job_ends=((1, "timeout after 4"),))
     clusters["c2"].flows = lambda command: ExecResult(stdout=DELIVERED if clusters["c1"].made else "", stderr="", exit_code=0)
     found = one(scene, clusters, intent(probe=IMAGE))
     assert found.result == "refuted" and mentions(found.message, "c1 -> c2", "no answer")
@@ -258,8 +248,7 @@ def test_where_no_job_may_be_made_none_is(fields: dict[str, Any], facts: Sequenc
 
 
 def test_method_job_does_not_ask_for_flows_first() -> None:
-    scene, clusters = world()
-    clusters["c2"].flows = said(DENIED)
+    scene, clusters = world(seen=DENIED)
     found = one(scene, clusters, intent(probe={**IMAGE, "method": "job"}))
     assert (found.result, len(clusters["c1"].made)) == ("proven", 1)
 
@@ -308,8 +297,7 @@ def test_no_job_is_made_among_more_services_than_are_looked_at() -> None:
 
 
 def test_a_job_without_an_end_is_deleted_and_unknown() -> None:
-    scene, clusters = world(hubble=False)
-    clusters["c1"].job_ends = None
+    scene, clusters = world(hubble=False, job_ends=None)
     limits = replace(QUICK, per_intent=1.0)
     found = one(scene, clusters, intent(probe=IMAGE), limits=limits)
     assert found.result == "unknown" and mentions(found.message, "c1 -> c2", "no pod", "Job")
@@ -360,8 +348,7 @@ def test_a_foreign_job_of_the_same_name_is_left_alone() -> None:
 
 
 def test_within_the_interval_the_earlier_answer_is_kept_and_nothing_is_asked() -> None:
-    scene, clusters = world()
-    clusters["c2"].flows = said(DELIVERED)
+    scene, clusters = world(seen=DELIVERED)
     first = one(scene, clusters, intent())
     clusters["c2"].asked.clear()
     kept = one(scene, clusters, intent(), now=NOW + timedelta(seconds=59), previous={NAME: first.to_dict()})
@@ -393,8 +380,7 @@ def test_an_earlier_answer_that_cannot_be_one_of_ours_is_not_kept(previous: dict
 
 def test_more_intents_than_the_limit_are_left_out_and_come_first_in_the_next_run() -> None:
     names = [f"intent-{n}" for n in range(5)]
-    scene, clusters = world(intents=names)
-    clusters["c2"].flows = said(DELIVERED)
+    scene, clusters = world(intents=names, seen=DELIVERED)
     limits = replace(QUICK, intents=3)
     wanted = [intent(name=name) for name in names]
     first = run(scene, clusters, *wanted, limits=limits)
@@ -453,16 +439,14 @@ def test_only_enabled_probes_are_run() -> None:
 
 def test_one_look_reads_each_thing_once() -> None:
     names = [f"intent-{n}" for n in range(4)]
-    scene, clusters = world(intents=names)
-    clusters["c2"].flows = said(DELIVERED)
+    scene, clusters = world(intents=names, seen=DELIVERED)
     run(scene, clusters, *[intent(name=name) for name in names])
     asked = clusters["c2"].asked
     assert (asked.count("exec pods"), asked.count("list pods"), len(asked)) == (4, 4 + 1, 9)
 
 
 def test_pods_that_could_not_be_read_are_no_reason_to_leave_a_pair_out() -> None:
-    scene, clusters = world()
-    clusters["c2"].flows = said(DELIVERED)
+    scene, clusters = world(seen=DELIVERED)
     policies = scene.traffic["c1"].policies
 
     def with_pods_of_c1(**fields: Any) -> Scene:
