@@ -43,6 +43,12 @@ def in_one_test(test: Callable[..., None]) -> Callable[..., None]:
     return all_rows
 
 
+def one_test(names: str, *rows: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make one test of a table: the names of its parameters, separated by spaces, and its rows. It is `in_one_test` with one mark."""
+    mark = pytest.mark.parametrize(names if " " not in names else names.split(), rows)
+    return lambda test: in_one_test(mark(test))
+
+
 def alike(expected: Any, *given: Any) -> list[tuple[Any, Any]]:
     """Return rows of which the same is expected: (given, expected) of each."""
     return [(value, expected) for value in given]

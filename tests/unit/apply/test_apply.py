@@ -41,7 +41,7 @@ from tests.lab.patience import scaled
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.link_plans import plan_links
 from tests.testing.made_certificates import Made, make
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 DAY = timedelta(days=1)
@@ -267,18 +267,15 @@ def test_disconnecting_sends_objects_without_data_and_deletes_only_what_was_read
     assert list(users["metadata"]["annotations"].values()) == [None] and users["metadata"]["resourceVersion"]
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("error", "changed"),
-    [
-        (Unreachable("It closed the connection before it answered."), True),
-        (ServerRefused("It answered 504.", status=504), True),
-        (ServerRefused("What answered is no API server."), True),
-        (ServerRefused("It answered 422.", status=422), False),
-        (Forbidden("RBAC forbids it."), False),
-        (WriteConflict("Another manager owns it."), False),
-        (CredentialsInvalid("It answered 401."), False),
-    ],
+@one_test(
+    "error changed",
+    (Unreachable("It closed the connection before it answered."), True),
+    (ServerRefused("It answered 504.", status=504), True),
+    (ServerRefused("What answered is no API server."), True),
+    (ServerRefused("It answered 422.", status=422), False),
+    (Forbidden("RBAC forbids it."), False),
+    (WriteConflict("Another manager owns it."), False),
+    (CredentialsInvalid("It answered 401."), False),
 )
 def test_a_write_that_may_have_been_made_counts_as_a_change(error: ClusterError, changed: bool) -> None:
     world = _world()

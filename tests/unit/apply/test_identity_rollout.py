@@ -25,7 +25,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe import Observation
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.own_names import OwnName, read_own_names
 from tests.testing.facts_builders import cluster_facts, mesh_of
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 MESH = mesh_of("c1", "c2")
 EMPTY = Registry(mesh=MESH.binding.owner)
@@ -193,18 +193,15 @@ def reported(cluster: Any, facts: ClusterFacts) -> tuple[OwnName, ...]:
     return read_own_names(Observation(facts={facts.host: facts}, clusters={facts.host: cluster}), facts.host)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("facts", "self", "doubt"),
-    [
-        (DONE, "", ""),
-        (DONE, "c7/node-1", ""),
-        (DONE, "default/node-1", "calls its cluster default"),
-        (restarted(C7, "operator", "agent"), "", "Deployment clustermesh-apiserver was not restarted"),
-        (replace(DONE, config={**(DONE.config or {}), "cluster-id": "0"}), "", "restored them"),
-        (replace(DONE, operator=replace(OPERATOR, ready=0, pod_annotations={RESTARTED_FOR: "c7.7"})), "", "has not rolled out"),
-        (replace(DONE, admin_cert=cluster_facts("c8").admin_cert), "", "is not that of admin-c7"),
-    ],
+@one_test(
+    "facts self doubt",
+    (DONE, "", ""),
+    (DONE, "c7/node-1", ""),
+    (DONE, "default/node-1", "calls its cluster default"),
+    (restarted(C7, "operator", "agent"), "", "Deployment clustermesh-apiserver was not restarted"),
+    (replace(DONE, config={**(DONE.config or {}), "cluster-id": "0"}), "", "restored them"),
+    (replace(DONE, operator=replace(OPERATOR, ready=0, pod_annotations={RESTARTED_FOR: "c7.7"})), "", "has not rolled out"),
+    (replace(DONE, admin_cert=cluster_facts("c8").admin_cert), "", "is not that of admin-c7"),
 )
 def test_the_proof_names_every_doubt(facts: ClusterFacts, self: str, doubt: str) -> None:
     cluster: Any = FakeCluster(status=json.dumps({"cluster": {"self": self}} if self else {"kubernetes": {}}))

@@ -37,7 +37,7 @@ from mesh_operator.credentials.tenant_addresses import NETWORKS
 from tests.testing.etcd_server import grpc, played_etcd
 from tests.testing.hostile_server import HostileServer
 from tests.testing.met_ports import STATES, free_port, met_port
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.scripted_server import Answer, ScriptedServer, kubeconfig
 
 DNS = {
@@ -63,17 +63,14 @@ def answers(name: str) -> list[str]:
     return DNS[name]
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "host",
-    [
-        *(name for name in DNS if name != "api.example.com"),
-        "10.96.0.1",
-        "[::1]",
-        "[::ffff:127.0.0.1]",
-        "[64:ff9b::a9fe:a9fe]",
-        "no.example",
-    ],
+    *(name for name in DNS if name != "api.example.com"),
+    "10.96.0.1",
+    "[::1]",
+    "[::ffff:127.0.0.1]",
+    "[64:ff9b::a9fe:a9fe]",
+    "no.example",
 )
 def test_no_name_and_no_spelling_leads_into_a_denied_range(host: str) -> None:
     with pytest.raises(NotDialled):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_fields import parse_time
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.json_reader import DEPTH_LIMIT, NotJson, load_json
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 DOCUMENTS = st.recursive(
@@ -41,27 +41,21 @@ def test_nesting_is_bounded_whatever_brackets_stand_in_texts(open_: str, close: 
             load_json(f'["{noise}",{open_ * deeper}1{close * deeper}]')
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    "text", ["", "{", "nul", "NaN", "[Infinity]", '{"a": -Infinity}', "9" * 5000, b"\xff", b"\xed\xa0\x80", "[1] [2]", "\ufeff{}"]
-)
+@one_test("text", "", "{", "nul", "NaN", "[Infinity]", '{"a": -Infinity}', "9" * 5000, b"\xff", b"\xed\xa0\x80", "[1] [2]", "\ufeff{}")
 def test_what_is_no_json_is_refused_without_quoting_it(text: str | bytes) -> None:
     with pytest.raises(NotJson) as caught:
         load_json(text)
     assert not str(text) or str(text) not in str(caught.value)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        (r'"\ud800"', "\ufffd"),
-        (r'"\udfff x"', "\ufffd x"),
-        (r'"\ud83d\ude00"', "\U0001f600"),
-        (r'"\ude00\ud83d"', "\ufffd\ufffd"),
-        (r'"\\ud800"', r"\ud800"),
-        (r'"\\\ud800"', "\\\ufffd"),
-    ],
+@one_test(
+    "text value",
+    (r'"\ud800"', "\ufffd"),
+    (r'"\udfff x"', "\ufffd x"),
+    (r'"\ud83d\ude00"', "\U0001f600"),
+    (r'"\ude00\ud83d"', "\ufffd\ufffd"),
+    (r'"\\ud800"', r"\ud800"),
+    (r'"\\\ud800"', "\\\ufffd"),
 )
 def test_half_a_surrogate_pair_is_replaced_so_that_the_text_can_be_encoded(text: str, value: str) -> None:
     assert load_json(text) == value

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.redact import MASK, mask, one_line
 from tests.testing.made_certificates import make
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 
 PEM = make("x").key.decode()
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJlLWNhbmFyeQ"
@@ -49,8 +49,7 @@ def test_long_text_is_cut() -> None:
     assert one_line("ab " * 100, 10) == "ab ab a..."
 
 
-@in_one_test
-@pytest.mark.parametrize("value", [None, 3, True, ["x"], {"a": 1}, b"bytes"])
+@one_test("value", None, 3, True, ["x"], {"a": 1}, b"bytes")
 def test_what_is_not_text_becomes_nothing(value: object) -> None:
     assert one_line(value) == ""
 

@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.pe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.users import parse_users
 from tests.testing.golden_files import PlainDumper
 from tests.testing.lines_run import lines_run
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 HOSTILE = [
     *("!!int ''", "!!float ''", "!!bool hunter2", "!!timestamp hunter2", "[" * 500_000, "- " * 100_000, "{a: " * 100_000),
@@ -36,8 +36,7 @@ REFUSED = {
 }
 
 
-@in_one_test
-@pytest.mark.parametrize("value", HOSTILE)
+@one_test("value", *HOSTILE)
 def test_what_the_parser_does_not_bear_is_no_yaml(value: str) -> None:
     with pytest.raises(NotYaml) as caught:
         load_yaml(value)

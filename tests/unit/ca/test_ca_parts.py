@@ -71,28 +71,25 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.ro
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, IssuedAgain
 from tests.lab.profiles.pki import issue, make_ca
 from tests.testing.facts_builders import NOW, certificate, cluster_facts, failure, key_facts, mesh_of, peer_secret, tls_secret
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.waiting import PATIENT
 
 SERVER = "clustermesh-apiserver-server-cert"
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("schedule", "now", "wanted"),
-    [
-        ("0 0 1 */4 *", "2026-09-01T12:00", "2027-01-01T00:00"),  # the charts'
-        ("0 0 1 */4 *", "2026-08-31T12:00", "2026-09-01T00:00"),
-        ("30 6 * * 1-5", "2026-11-20T06:30", "2026-11-23T06:30"),  # a Friday
-        ("*/20 * * * *", "2026-11-20T06:59", "2026-11-20T07:00"),
-        ("0 0 13 * 5", "2026-11-01T00:00", "2026-11-06T00:00"),  # a day of month or a day of week
-        ("0 0 29 2 *", "2026-11-01T00:00", "2028-02-29T00:00"),
-        ("0 0 * * 7", "2026-11-20T00:00", "2026-11-22T00:00"),
-        ("0 0 31 2 *", "2026-11-01T00:00", ""),
-        ("@monthly", "2026-11-01T00:00", ""),
-        ("0 24 * * *", "2026-11-01T00:00", ""),
-        ("TZ=UTC 0 0 * * *", "2026-11-01T00:00", ""),
-    ],
+@one_test(
+    "schedule now wanted",
+    ("0 0 1 */4 *", "2026-09-01T12:00", "2027-01-01T00:00"),  # the charts'
+    ("0 0 1 */4 *", "2026-08-31T12:00", "2026-09-01T00:00"),
+    ("30 6 * * 1-5", "2026-11-20T06:30", "2026-11-23T06:30"),  # a Friday
+    ("*/20 * * * *", "2026-11-20T06:59", "2026-11-20T07:00"),
+    ("0 0 13 * 5", "2026-11-01T00:00", "2026-11-06T00:00"),  # a day of month or a day of week
+    ("0 0 29 2 *", "2026-11-01T00:00", "2028-02-29T00:00"),
+    ("0 0 * * 7", "2026-11-20T00:00", "2026-11-22T00:00"),
+    ("0 0 31 2 *", "2026-11-01T00:00", ""),
+    ("@monthly", "2026-11-01T00:00", ""),
+    ("0 24 * * *", "2026-11-01T00:00", ""),
+    ("TZ=UTC 0 0 * * *", "2026-11-01T00:00", ""),
 )
 def test_when_a_cron_job_runs_next(schedule: str, now: str, wanted: str) -> None:
     found = next_run(schedule, datetime.fromisoformat(now).replace(tzinfo=UTC))

@@ -58,7 +58,7 @@ from tests.testing.facts_builders import (
     peer_secret,
 )
 from tests.testing.known import known
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 from tests.testing.texts import mentions, stop_inside
 from tests.unit.checks.catalogue_dead_peers import DEAD_PEERS
 from tests.unit.checks.catalogue_leases import LEASES
@@ -799,8 +799,7 @@ def fires(which: int) -> list[object]:
     return [pytest.param(code, case, id=f"{code}-{i}") for code, entry in sorted(CATALOGUE.items()) for i, case in enumerate(entry[which])]
 
 
-@in_one_test
-@pytest.mark.parametrize(("code", "case"), fires(0))
+@one_test("code case", *fires(0))
 def test_a_check_speaks_when_it_must(code: str, case: Callable[[], CheckContext]) -> None:
     findings = found(code, case())
     assert findings
@@ -818,8 +817,7 @@ def test_a_check_speaks_when_it_must(code: str, case: Callable[[], CheckContext]
             assert all(c.isprintable() or c == "\n" for c in text) and not stop_inside(text)
 
 
-@in_one_test
-@pytest.mark.parametrize(("code", "case"), fires(1))
+@one_test("code case", *fires(1))
 def test_a_check_is_silent_when_it_must(code: str, case: Callable[[], CheckContext]) -> None:
     assert found(code, case()) == []
 
@@ -841,24 +839,21 @@ def test_a_healthy_mesh_has_no_findings(version: str, kvstoremesh: bool, auth_mo
     assert run_checks(context_of(*clusters)) == ()
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("mode", "kvstore", "version", "severity", "fix"),
-    [
-        ("crd", "etcd", "1.18.11", None, ""),
-        ("crd", "", "1.18.11", None, ""),
-        ("doublewrite-readcrd", "etcd", "1.18.11", None, ""),
-        ("doublewrite-readkvstore", "etcd", "1.18.11", Severity.REMEDIABLE, "identityAllocationMode=doublewrite-readcrd"),
-        ("doublewrite-readkvstore", "", "1.18.11", None, ""),
-        ("kvstore", "etcd", "1.18.11", Severity.BLOCKING, "identityAllocationMode=doublewrite-readkvstore"),
-        ("kvstore", "etcd", "1.16.19", Severity.BLOCKING, "migrate-identity"),
-        ("kvstore", "", "1.18.11", None, ""),
-        (None, "etcd", "1.18.11", Severity.BLOCKING, "identityAllocationMode=doublewrite-readkvstore"),
-        (None, "", "1.18.11", None, ""),
-        ("CRD", "", "1.18.11", Severity.BLOCKING, "identityAllocationMode=crd"),
-        ("doublewrite-readcrd", "etcd", "1.16.19", Severity.BLOCKING, "identityAllocationMode=crd"),
-        ("doublewrite-readkvstore", "", "1.16.19", Severity.BLOCKING, "identityAllocationMode=crd"),
-    ],
+@one_test(
+    "mode kvstore version severity fix",
+    ("crd", "etcd", "1.18.11", None, ""),
+    ("crd", "", "1.18.11", None, ""),
+    ("doublewrite-readcrd", "etcd", "1.18.11", None, ""),
+    ("doublewrite-readkvstore", "etcd", "1.18.11", Severity.REMEDIABLE, "identityAllocationMode=doublewrite-readcrd"),
+    ("doublewrite-readkvstore", "", "1.18.11", None, ""),
+    ("kvstore", "etcd", "1.18.11", Severity.BLOCKING, "identityAllocationMode=doublewrite-readkvstore"),
+    ("kvstore", "etcd", "1.16.19", Severity.BLOCKING, "migrate-identity"),
+    ("kvstore", "", "1.18.11", None, ""),
+    (None, "etcd", "1.18.11", Severity.BLOCKING, "identityAllocationMode=doublewrite-readkvstore"),
+    (None, "", "1.18.11", None, ""),
+    ("CRD", "", "1.18.11", Severity.BLOCKING, "identityAllocationMode=crd"),
+    ("doublewrite-readcrd", "etcd", "1.16.19", Severity.BLOCKING, "identityAllocationMode=crd"),
+    ("doublewrite-readkvstore", "", "1.16.19", Severity.BLOCKING, "identityAllocationMode=crd"),
 )
 def test_every_mode_of_identities_has_its_verdict(
     mode: str | None, kvstore: str, version: str, severity: Severity | None, fix: str

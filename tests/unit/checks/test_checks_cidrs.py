@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.cidrs
     pool_ranges,
 )
 from tests.testing.facts_builders import cluster_facts, context_of
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 OWN_RANGE = {
     "cluster-pool": "ipam.operator.clusterPoolIPv4PodCIDRList=",
@@ -94,8 +93,7 @@ def test_node_ranges_count_only_where_kubernetes_allocates() -> None:
     }
 
 
-@in_one_test
-@pytest.mark.parametrize("mode", OWN_RANGE)
+@one_test("mode", *OWN_RANGE)
 def test_another_pod_range_is_asked_for_where_the_mode_takes_it_from(mode: str) -> None:
     there = [cluster_facts(host, config={"ipam": mode, "cluster-pool-ipv4-cidr": None}) for host in ("c1", "c2")]
     taken = replace(there[1], nodes=(replace(there[1].nodes[0], allocated_cidrs=("10.1.0.0/16",)),))
@@ -109,10 +107,7 @@ def test_a_pool_of_ipv6_is_changed_as_one_of_ipv6() -> None:
     assert "ipam.operator.clusterPoolIPv6PodCIDRList=" in found.fix and "IPv4" not in found.fix
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("version", "value"), [("1.18.11", "encryption.strictMode.cidr="), ("1.19.5", "encryption.strictMode.egress.cidr=")]
-)
+@one_test("version value", ("1.18.11", "encryption.strictMode.cidr="), ("1.19.5", "encryption.strictMode.egress.cidr="))
 def test_the_strict_range_is_set_by_the_value_that_the_chart_has(version: str, value: str) -> None:
     keys = ("enable-encryption-strict-mode", "encryption-strict-mode-cidr")
     if version == "1.19.5":

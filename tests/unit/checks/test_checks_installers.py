@@ -7,12 +7,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import CaSecretFacts, ClusterFacts, Unread
 from tests.testing.facts_builders import HELM_ANNOTATIONS, agent_workload, cluster_facts, context_of
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 
 def made_by(marks: dict[str, str], *, helm: bool = True, owners: tuple[str, ...] = ()) -> ClusterFacts:
@@ -34,20 +32,17 @@ def test_a_helm_release_is_upgraded_by_its_own_name_in_its_own_version() -> None
     )
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("marks", "more", "place"),
-    [
-        ({"resources.gardener.cloud/managed-by": "gardener"}, {}, "providerConfig of the Shoot"),
-        ({"kubeone.io/addon": "cni-cilium"}, {}, "KubeOne"),
-        ({"helm.toolkit.fluxcd.io/name": "net", "helm.toolkit.fluxcd.io/namespace": "flux"}, {}, 'HelmRelease "net" in namespace "flux"'),
-        ({"kustomize.toolkit.fluxcd.io/name": "net"}, {}, 'Kustomization "net"'),
-        ({"argocd.argoproj.io/tracking-id": "net:/ConfigMap:kube-system/cilium-config"}, {}, 'Application "net"'),
-        ({"meta.helm.sh/release-name": "rke2-cilium"}, {}, "HelmChartConfig kube-system/rke2-cilium"),
-        ({"meta.helm.sh/release-name": "kube-system-cilium"}, {}, "ApplicationInstallation kube-system/cilium"),
-        ({}, {"owners": ("CiliumConfig",)}, "CiliumConfig cilium"),
-        ({}, {"helm": False}, "manifests are rendered from"),
-    ],
+@one_test(
+    "marks more place",
+    ({"resources.gardener.cloud/managed-by": "gardener"}, {}, "providerConfig of the Shoot"),
+    ({"kubeone.io/addon": "cni-cilium"}, {}, "KubeOne"),
+    ({"helm.toolkit.fluxcd.io/name": "net", "helm.toolkit.fluxcd.io/namespace": "flux"}, {}, 'HelmRelease "net" in namespace "flux"'),
+    ({"kustomize.toolkit.fluxcd.io/name": "net"}, {}, 'Kustomization "net"'),
+    ({"argocd.argoproj.io/tracking-id": "net:/ConfigMap:kube-system/cilium-config"}, {}, 'Application "net"'),
+    ({"meta.helm.sh/release-name": "rke2-cilium"}, {}, "HelmChartConfig kube-system/rke2-cilium"),
+    ({"meta.helm.sh/release-name": "kube-system-cilium"}, {}, "ApplicationInstallation kube-system/cilium"),
+    ({}, {"owners": ("CiliumConfig",)}, "CiliumConfig cilium"),
+    ({}, {"helm": False}, "manifests are rendered from"),
 )
 def test_a_value_is_set_where_the_installer_takes_it_from(marks: dict[str, str], more: dict[str, Any], place: str) -> None:
     fix = fix_of(made_by(marks, **more))

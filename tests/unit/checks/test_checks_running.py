@@ -8,8 +8,6 @@ import shlex
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.checks import run_checks
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.findings.finding import Severity
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import RemoteUsersFacts, ServiceFacts
@@ -23,7 +21,7 @@ from tests.testing.facts_builders import (
     key_facts,
     peer_secret,
 )
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 BROKEN = cluster_facts(
     "c1",
@@ -113,8 +111,7 @@ def test_many_clusters_with_the_default_pool_are_one_finding() -> None:
     assert "chart's defaults" in finding.evidence
 
 
-@in_one_test
-@pytest.mark.parametrize("poison", ["\x1b[31mred", "a\nb", "$(reboot)", "';reboot;'", "\u202e", "x" * 5000])
+@one_test("poison", "\x1b[31mred", "a\nb", "$(reboot)", "';reboot;'", "\u202e", "x" * 5000)
 def test_text_of_a_hostile_cluster_stays_on_one_line_and_out_of_the_shell(poison: str) -> None:
     hostile = cluster_facts(
         "c1",

@@ -25,7 +25,7 @@ from tests.collection_path import CHECKOUT
 from tests.lab.profiles.charts import CHARTS, COMMON_CONFIG
 from tests.testing.facts_builders import cluster_facts, context_of
 from tests.testing.properties import PROFILES
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.unit.checks.cilium_values import MINORS, PATCHES, TABLE, Row
 from tests.unit.checks.cilium_verdicts import verdict
 
@@ -49,8 +49,7 @@ def tried(row: Row) -> tuple[str, ...]:
     return row.minors if settings().max_examples >= PROFILES["full"] else tuple(dict.fromkeys((row.minors[0], row.minors[-1])))
 
 
-@in_one_test
-@pytest.mark.parametrize(("key", "row"), [(key, row) for key, rows in TABLE.items() for row in rows])
+@one_test("key row", *[(key, row) for key, rows in TABLE.items() for row in rows])
 def test_a_value_has_the_verdict_of_its_row(key: str, row: Row) -> None:
     for value in row.values:
         for minor in tried(row):

@@ -18,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.eligibility import Eligibility, ObservationState, eligibility
 from tests.collection_path import CHECKOUT
 from tests.testing.facts_builders import cluster_facts, context_of, failure
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 C1, C2, C3 = (cluster_facts(f"c{n}") for n in (1, 2, 3))
 SOUND = Eligibility(eligible=True, ready=True)
@@ -68,8 +68,7 @@ def test_nothing_is_claimed_of_a_cluster_that_did_not_answer() -> None:
     assert rows["c2"] == refused and rows["c1"] == SOUND
 
 
-@in_one_test
-@pytest.mark.parametrize("error", [ClusterError, *ClusterError.__subclasses__()])
+@one_test("error", ClusterError, *ClusterError.__subclasses__())
 def test_a_cluster_that_answers_is_not_called_unreached(error: type[ClusterError]) -> None:
     """401, 403, 409 and 422 are answers, also to a cluster of which nothing else is known."""
     row = judged(context_of(C1, failures=[failure("c2", error.code)]))["c2"]

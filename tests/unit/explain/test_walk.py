@@ -18,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.explain.tr
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ObserveFailure, Unread
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts, TrafficFacts
 from tests.testing.facts_builders import cluster_facts
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, object_facts, pod, scene, service, slice_facts, traffic
 
 GLOBAL = {"service.cilium.io/global": "true"}
@@ -138,21 +138,18 @@ def test_a_port_that_the_service_does_not_have_is_reported_with_those_it_has() -
     assert found.hops[-1].evidence == ("its ports: http 80/TCP",)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("here", "there", "line"),
-    [
-        (consumer(services=(service(),)), None, "c1: the Service is not global here, so no backend of another cluster is used"),
-        (None, provider(services=(service(),)), "c2: the Service is not global there"),
-        (
-            None,
-            provider(services=(service(annotations={**GLOBAL, "service.cilium.io/shared": "false"}),)),
-            "c2: the Service is not shared there",
-        ),
-        (None, provider(services=(service(annotations=GLOBAL, ports=({"name": "web", "port": 80},)),)), "no port named http there"),
-        (None, provider(services=()), "c2: has no such Service"),
-        (None, provider(slices=(slice_facts(ready=0, unready=2),)), "c2: 0 ready, exported"),
-    ],
+@one_test(
+    "here there line",
+    (consumer(services=(service(),)), None, "c1: the Service is not global here, so no backend of another cluster is used"),
+    (None, provider(services=(service(),)), "c2: the Service is not global there"),
+    (
+        None,
+        provider(services=(service(annotations={**GLOBAL, "service.cilium.io/shared": "false"}),)),
+        "c2: the Service is not shared there",
+    ),
+    (None, provider(services=(service(annotations=GLOBAL, ports=({"name": "web", "port": 80},)),)), "no port named http there"),
+    (None, provider(services=()), "c2: has no such Service"),
+    (None, provider(slices=(slice_facts(ready=0, unready=2),)), "c2: 0 ready, exported"),
 )
 def test_a_service_without_a_backend_says_of_every_cluster_why(here: TrafficFacts | None, there: TrafficFacts | None, line: str) -> None:
     found = explain(here, there)
@@ -161,15 +158,12 @@ def test_a_service_without_a_backend_says_of_every_cluster_why(here: TrafficFact
     assert any(line in entry for entry in backend.evidence), backend.evidence
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("links", "said"),
-    [
-        ({("c1", "c2"): READY}, "; the link c1 -> c2 is ready, so agents have what it publishes"),
-        ({("c1", "c2"): {"ready": False, "stage": "dialling"}}, "; nor is the link c1 -> c2 ready (stage dialling)"),
-        ({("c1", "c2"): {"ready": False, "stage": "unknown"}}, ""),
-        ({}, ""),
-    ],
+@one_test(
+    "links said",
+    ({("c1", "c2"): READY}, "; the link c1 -> c2 is ready, so agents have what it publishes"),
+    ({("c1", "c2"): {"ready": False, "stage": "dialling"}}, "; nor is the link c1 -> c2 ready (stage dialling)"),
+    ({("c1", "c2"): {"ready": False, "stage": "unknown"}}, ""),
+    ({}, ""),
 )
 def test_backends_of_a_cluster_that_does_not_answer_are_not_known_and_the_link_to_it_is_named(links: Any, said: str) -> None:
     silent = {"c2": ObserveFailure(host="c2", code="CM-API-01", message="no answer within 5 s")}
@@ -289,24 +283,21 @@ def test_without_kube_proxy_replacement_node_ports_lead_nowhere_when_all_backend
     )
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("changes", "path"),
-    [
-        ({"source": {"namespace": NAMESPACE, "name": "web"}}, "source.cluster"),
-        ({"source": {"cluster": "c9", "namespace": NAMESPACE, "name": "web"}}, "source.cluster"),
-        ({"source": {"cluster": "c1", "namespace": NAMESPACE}}, "source"),
-        ({"source": {"cluster": "c1", "namespace": NAMESPACE, "name": "web", "pod": "web-0"}}, "source"),
-        ({"source": {"cluster": "c1", "namespace": NAMESPACE, "service": "web"}}, "source.service"),
-        ({"target": {"cluster": "c2", "namespace": NAMESPACE, "labels": {"a b": "c"}}}, "target.labels"),
-        ({"target": {"namespace": "../kube-system", "service": "nginx"}}, "target.namespace"),
-        ({"port": 0}, "port"),
-        ({"port": 70000}, "port"),
-        ({"port": "9" * 5000}, "port"),  # more digits than Python reads
-        ({"target": {"cluster": "c2", "namespace": NAMESPACE, "pod": "nginx-0"}, "port": "http"}, "port"),
-        ({"port": None}, "port"),
-        ({"protocol": "ICMP"}, "protocol"),
-    ],
+@one_test(
+    "changes path",
+    ({"source": {"namespace": NAMESPACE, "name": "web"}}, "source.cluster"),
+    ({"source": {"cluster": "c9", "namespace": NAMESPACE, "name": "web"}}, "source.cluster"),
+    ({"source": {"cluster": "c1", "namespace": NAMESPACE}}, "source"),
+    ({"source": {"cluster": "c1", "namespace": NAMESPACE, "name": "web", "pod": "web-0"}}, "source"),
+    ({"source": {"cluster": "c1", "namespace": NAMESPACE, "service": "web"}}, "source.service"),
+    ({"target": {"cluster": "c2", "namespace": NAMESPACE, "labels": {"a b": "c"}}}, "target.labels"),
+    ({"target": {"namespace": "../kube-system", "service": "nginx"}}, "target.namespace"),
+    ({"port": 0}, "port"),
+    ({"port": 70000}, "port"),
+    ({"port": "9" * 5000}, "port"),  # more digits than Python reads
+    ({"target": {"cluster": "c2", "namespace": NAMESPACE, "pod": "nginx-0"}, "port": "http"}, "port"),
+    ({"port": None}, "port"),
+    ({"protocol": "ICMP"}, "protocol"),
 )
 def test_a_question_that_cannot_be_meant_is_refused_by_its_path(changes: dict[str, Any], path: str) -> None:
     with pytest.raises(InvalidInput) as error:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from ipaddress import ip_network
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.parse import parse_exposed_service
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.exposure.ranges import parse_ranges
 from tests.testing.exposure_world import MEMBERS, item, spec
-from tests.testing.rows import alike, in_one_test
+from tests.testing.rows import alike, one_test
 
 
 def problems_of(**overrides: Any) -> list[str]:
@@ -64,50 +63,47 @@ def test_yaml_may_have_made_a_time_of_the_time() -> None:
     assert item(createdAt=datetime(2026, 4, 21, 10, tzinfo=UTC)).created == "2026-04-21T10:00:00Z"
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("overrides", "path", "word"),
-    [
-        ({"class": "Loadbalancer"}, "class", "did you mean LoadBalancer"),
-        ({"class": None}, "class", "is missing"),
-        ({"service": {"name": "nginx"}}, "service.namespace", "is missing"),
-        ({"service": {"namespace": "production", "name": "../secrets"}}, "service.name", "not a DNS-1123 label"),
-        ({"service": "nginx"}, "service", "must be a mapping"),
-        ({"port": {}}, "port", "needs a number or a name"),
-        ({"port": {"number": 0}}, "port.number", "1 to 65535"),
-        ({"port": {"number": 65536}}, "port.number", "1 to 65535"),
-        ({"port": {"number": True}}, "port.number", "1 to 65535"),
-        ({"port": {"number": "80"}}, "port.number", "1 to 65535"),
-        ({"port": {"number": 80, "endPort": 90}}, "port.endPort", "unknown key"),
-        ({"port": "80-90"}, "port", "has one port, by its number or its name"),
-        ({"port": {"name": "not a name"}}, "port.name", "not a DNS-1123 label"),
-        ({"port": {"number": 80, "protocol": "SCTP"}}, "port.protocol", "one of TCP, UDP"),
-        ({"clusters": ["c1", "c9"]}, "clusters[1]", "not a cluster of the binding"),
-        ({"clusters": ["c1", "c1"]}, "clusters[1]", "is there twice"),
-        ({"clusters": {"names": ["c1", "c9"]}}, "clusters.names[1]", "not a cluster of the binding"),
-        ({"clusters": {"names": ["c1"], "primary": "c2"}}, "clusters", "needs either names, or primary and standby"),
-        ({"clusters": "some"}, "clusters", "write all, a list of clusters"),
-        ({"clusters": {"primary": "c1"}}, "clusters", "primary and standby"),
-        ({"clusters": {"primary": "c1", "standby": ["c1"]}}, "clusters.standby", "is the primary"),
-        ({"clusters": {"standby": ["c1"]}}, "clusters", "primary and standby"),
-        ({"hostname": "localhost"}, "hostname", "two or more labels"),
-        ({"hostname": "192.0.2.1"}, "hostname", "is an address"),
-        ({"hostname": "a..example.com"}, "hostname", "not a DNS name"),
-        ({"hostname": "-a.example.com"}, "hostname", "not a DNS name"),
-        ({"hostname": "a.example.com,b.example.com"}, "hostname", "not a DNS name"),
-        ({"hostname": "a.example.com\n"}, "hostname", "not a DNS name"),
-        ({"hostname": "\u0456.example.com"}, "hostname", "not a DNS name"),
-        ({"hostname": f"{'a' * 64}.example.com"}, "hostname", "not a DNS name"),
-        ({"hostname": "*.example.com"}, "hostname", "a wildcard is possible with class Gateway alone"),
-        ({"tlsRef": {"name": "x"}}, "tlsRef", "for class Gateway alone"),
-        ({"gatewayClassName": "cilium"}, "gatewayClassName", "for class Gateway alone"),
-        ({"allocateLoadBalancerNodePorts": "no"}, "allocateLoadBalancerNodePorts", "must be true or false"),
-        ({"class": "NodePort", "allocateLoadBalancerNodePorts": False}, "allocateLoadBalancerNodePorts", "for class LoadBalancer alone"),
-        ({"createdAt": "yesterday"}, "createdAt", "RFC 3339"),
-        ({"createdAt": "2026-04-21T10:00:00"}, "createdAt", "no time zone"),
-        ({"sourceRanges": "0.0.0.0/0"}, "sourceRanges", "must be a list"),
-        ({"annotations": {}}, "annotations", "unknown key"),
-    ],
+@one_test(
+    "overrides path word",
+    ({"class": "Loadbalancer"}, "class", "did you mean LoadBalancer"),
+    ({"class": None}, "class", "is missing"),
+    ({"service": {"name": "nginx"}}, "service.namespace", "is missing"),
+    ({"service": {"namespace": "production", "name": "../secrets"}}, "service.name", "not a DNS-1123 label"),
+    ({"service": "nginx"}, "service", "must be a mapping"),
+    ({"port": {}}, "port", "needs a number or a name"),
+    ({"port": {"number": 0}}, "port.number", "1 to 65535"),
+    ({"port": {"number": 65536}}, "port.number", "1 to 65535"),
+    ({"port": {"number": True}}, "port.number", "1 to 65535"),
+    ({"port": {"number": "80"}}, "port.number", "1 to 65535"),
+    ({"port": {"number": 80, "endPort": 90}}, "port.endPort", "unknown key"),
+    ({"port": "80-90"}, "port", "has one port, by its number or its name"),
+    ({"port": {"name": "not a name"}}, "port.name", "not a DNS-1123 label"),
+    ({"port": {"number": 80, "protocol": "SCTP"}}, "port.protocol", "one of TCP, UDP"),
+    ({"clusters": ["c1", "c9"]}, "clusters[1]", "not a cluster of the binding"),
+    ({"clusters": ["c1", "c1"]}, "clusters[1]", "is there twice"),
+    ({"clusters": {"names": ["c1", "c9"]}}, "clusters.names[1]", "not a cluster of the binding"),
+    ({"clusters": {"names": ["c1"], "primary": "c2"}}, "clusters", "needs either names, or primary and standby"),
+    ({"clusters": "some"}, "clusters", "write all, a list of clusters"),
+    ({"clusters": {"primary": "c1"}}, "clusters", "primary and standby"),
+    ({"clusters": {"primary": "c1", "standby": ["c1"]}}, "clusters.standby", "is the primary"),
+    ({"clusters": {"standby": ["c1"]}}, "clusters", "primary and standby"),
+    ({"hostname": "localhost"}, "hostname", "two or more labels"),
+    ({"hostname": "192.0.2.1"}, "hostname", "is an address"),
+    ({"hostname": "a..example.com"}, "hostname", "not a DNS name"),
+    ({"hostname": "-a.example.com"}, "hostname", "not a DNS name"),
+    ({"hostname": "a.example.com,b.example.com"}, "hostname", "not a DNS name"),
+    ({"hostname": "a.example.com\n"}, "hostname", "not a DNS name"),
+    ({"hostname": "\u0456.example.com"}, "hostname", "not a DNS name"),
+    ({"hostname": f"{'a' * 64}.example.com"}, "hostname", "not a DNS name"),
+    ({"hostname": "*.example.com"}, "hostname", "a wildcard is possible with class Gateway alone"),
+    ({"tlsRef": {"name": "x"}}, "tlsRef", "for class Gateway alone"),
+    ({"gatewayClassName": "cilium"}, "gatewayClassName", "for class Gateway alone"),
+    ({"allocateLoadBalancerNodePorts": "no"}, "allocateLoadBalancerNodePorts", "must be true or false"),
+    ({"class": "NodePort", "allocateLoadBalancerNodePorts": False}, "allocateLoadBalancerNodePorts", "for class LoadBalancer alone"),
+    ({"createdAt": "yesterday"}, "createdAt", "RFC 3339"),
+    ({"createdAt": "2026-04-21T10:00:00"}, "createdAt", "no time zone"),
+    ({"sourceRanges": "0.0.0.0/0"}, "sourceRanges", "must be a list"),
+    ({"annotations": {}}, "annotations", "unknown key"),
 )
 def test_what_is_refused(overrides: dict[str, Any], path: str, word: str) -> None:
     found = problems_of(**overrides)
@@ -121,17 +117,14 @@ def test_everything_about_the_structure_is_said_at_once_and_then_everything_abou
     assert sorted(text.partition(":")[0] for text in found) == ["gatewayClassName", "hostname", "port", "sourceRanges[0]"]
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("value", "word"),
-    [
-        ("10.0.0.1/8", "the range is 10.0.0.0/8, one address would be 10.0.0.1/32"),
-        ("2001:db8::1/64", "the range is 2001:db8::/64, one address would be 2001:db8::1/128"),
-        ("192.0.2.7", "like 192.0.2.7/32"),
-        ("10.0.0.0/255.0.0.0", "write 10.0.0.0/8"),
-        *alike("not a CIDR", "10.0.0.0/33", "fe80::%eth0/64", "all", 10, None),
-        ("::ffff:10.0.0.0/104", "write it as IPv4"),
-    ],
+@one_test(
+    "value word",
+    ("10.0.0.1/8", "the range is 10.0.0.0/8, one address would be 10.0.0.1/32"),
+    ("2001:db8::1/64", "the range is 2001:db8::/64, one address would be 2001:db8::1/128"),
+    ("192.0.2.7", "like 192.0.2.7/32"),
+    ("10.0.0.0/255.0.0.0", "write 10.0.0.0/8"),
+    *alike("not a CIDR", "10.0.0.0/33", "fe80::%eth0/64", "all", 10, None),
+    ("::ffff:10.0.0.0/104", "write it as IPv4"),
 )
 def test_ranges_that_are_none(value: Any, word: str) -> None:
     found, problems = ranges_of(value)

@@ -28,7 +28,7 @@ from tests.testing.code_table import (
     settings_table,
     table,
 )
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 PAGES = {file.stem for file in RUNBOOKS.glob("CM-*.md")}
 STALE = "run: make findings"
@@ -121,8 +121,7 @@ def test_the_index_of_the_runbooks_is_current() -> None:
     assert INDEX.read_text(encoding="utf-8") == index(), STALE
 
 
-@in_one_test
-@pytest.mark.parametrize("code", sorted(PAGES))
+@one_test("code", *sorted(PAGES))
 def test_a_runbook_page_says_what_why_and_what_to_do(code: str) -> None:
     assert documented_header(code) == header(CATALOGUE[code]), STALE
     text = page(code).read_text(encoding="utf-8")

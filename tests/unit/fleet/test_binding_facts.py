@@ -6,26 +6,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.facts import binding_facts
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("kind", "health", "generations", "expected"),
-    [
-        ("Deployment", "Unhealthy", {"generation": 8, "observedGeneration": 7}, "Unknown"),
-        ("DaemonSet", "Unhealthy", {"generation": 8, "observedGeneration": 7}, "Unknown"),
-        ("Deployment", "Unhealthy", {"generation": 1}, "Unknown"),
-        ("StatefulSet", "Unhealthy", {"generation": 8}, "Unhealthy"),  # Karmada passes on no observedGeneration of it
-        ("Deployment", "Unhealthy", {"generation": 8, "observedGeneration": 8}, "Unhealthy"),
-        ("Deployment", "Unhealthy", {}, "Unhealthy"),
-        ("Deployment", "Unhealthy", {"generation": "8", "observedGeneration": True}, "Unhealthy"),
-        ("Deployment", "Healthy", {"generation": 8, "observedGeneration": 7}, "Healthy"),
-        ("Deployment", "Odd", {"generation": 8, "observedGeneration": 8}, "Unknown"),
-    ],
+@one_test(
+    "kind health generations expected",
+    ("Deployment", "Unhealthy", {"generation": 8, "observedGeneration": 7}, "Unknown"),
+    ("DaemonSet", "Unhealthy", {"generation": 8, "observedGeneration": 7}, "Unknown"),
+    ("Deployment", "Unhealthy", {"generation": 1}, "Unknown"),
+    ("StatefulSet", "Unhealthy", {"generation": 8}, "Unhealthy"),  # Karmada passes on no observedGeneration of it
+    ("Deployment", "Unhealthy", {"generation": 8, "observedGeneration": 8}, "Unhealthy"),
+    ("Deployment", "Unhealthy", {}, "Unhealthy"),
+    ("Deployment", "Unhealthy", {"generation": "8", "observedGeneration": True}, "Unhealthy"),
+    ("Deployment", "Healthy", {"generation": 8, "observedGeneration": 7}, "Healthy"),
+    ("Deployment", "Odd", {"generation": 8, "observedGeneration": 8}, "Unknown"),
 )
 def test_a_change_that_the_member_has_not_seen_makes_nothing_unhealthy(
     kind: str, health: str, generations: dict[str, Any], expected: str

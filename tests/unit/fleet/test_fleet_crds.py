@@ -17,7 +17,7 @@ from mesh_operator.base.kinds import FLEET_GROUP, VERSION
 from mesh_operator.crds import FLEET, crds
 from tests.testing.crd_schema import misfits, nodes, paths_of, schemas
 from tests.testing.fleet_examples import FleetExample, empty_pairs, fleet_examples
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 
 KINDS = {
     "KubernetesCluster": ("kubernetesclusters", "kcl"),
@@ -83,10 +83,17 @@ def _open(node: dict[str, Any] | Any) -> bool:
     return "x-kubernetes-preserve-unknown-fields" in node
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "field",
-    ["hostNetwork", "hostPID", "hostIPC", "hostUsers", "nodeName", "schedulerName", "runtimeClassName", "ephemeralContainers", "overhead"],
+    "hostNetwork",
+    "hostPID",
+    "hostIPC",
+    "hostUsers",
+    "nodeName",
+    "schedulerName",
+    "runtimeClassName",
+    "ephemeralContainers",
+    "overhead",
 )
 def test_what_would_reach_the_node_is_no_field_of_a_pod(field: str) -> None:
     assert field not in pod_fields()

@@ -40,7 +40,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.roll
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.fleet.status import workload_status
 from tests.testing.karmada_model import KarmadaModel, Refused
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 TENANT = Tenant("shop", "default")
 KEY = TenantObject("Deployment", "web")
@@ -427,21 +427,18 @@ def test_a_revision_that_cannot_be_rendered_is_none_and_keeps_its_number(story: 
     assert (story.images(), [entry["number"] for entry in story.status()["revisions"]]) == ("2 2 2", [1, 3])
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("change", "part", "left"),
-    [
-        ({"revision": 10**9}, "revision", None),
-        ({"phase": "Rolling"}, "phase", None),
-        ({"phase": "Preparing"}, "phase", None),
-        ({"phase": "Rolling", "waves": [["a"]], "wave": 2}, "wave", None),
-        ({"phase": "Rolling", "waves": [["a"]], "wave": 1}, "suspended", ()),
-        ({"operation": {"id": "x", "result": "Lost"}}, "operation", NO_OPERATION),
-        ({"earlier": {"a": "Restart", "b": 7}}, "earlier", {"a": "Restart"}),
-        ({"rollback": {"to": -1, "spec": "x"}}, "rollback", None),
-        ({"waveStarted": "soon"}, "wave_started", ""),
-        ({"unhealthy": {"a": "soon", "b": "2026-11-01T00:00:00Z"}}, "unhealthy", {"b": "2026-11-01T00:00:00Z"}),
-    ],
+@one_test(
+    "change part left",
+    ({"revision": 10**9}, "revision", None),
+    ({"phase": "Rolling"}, "phase", None),
+    ({"phase": "Preparing"}, "phase", None),
+    ({"phase": "Rolling", "waves": [["a"]], "wave": 2}, "wave", None),
+    ({"phase": "Rolling", "waves": [["a"]], "wave": 1}, "suspended", ()),
+    ({"operation": {"id": "x", "result": "Lost"}}, "operation", NO_OPERATION),
+    ({"earlier": {"a": "Restart", "b": 7}}, "earlier", {"a": "Restart"}),
+    ({"rollback": {"to": -1, "spec": "x"}}, "rollback", None),
+    ({"waveStarted": "soon"}, "wave_started", ""),
+    ({"unhealthy": {"a": "soon", "b": "2026-11-01T00:00:00Z"}}, "unhealthy", {"b": "2026-11-01T00:00:00Z"}),
 )
 def test_a_state_that_another_program_wrote_is_in_its_ranges_or_none(change: dict[str, Any], part: str, left: Any) -> None:
     found = state_of(json.dumps({"revision": 1, "phase": "Complete", **change}))

@@ -15,7 +15,7 @@ from tests.fuzz.mutations import mutated
 from tests.fuzz.parser import CORPUS, Defect, Form, Parser
 from tests.fuzz.parsers import PARSERS
 from tests.testing.properties import examples
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -42,8 +42,7 @@ def test_mutations_of_kept_inputs_raise_nothing_unexpected_and_stay_in_bounds(na
     holds()
 
 
-@in_one_test
-@pytest.mark.parametrize("name", PARSERS)
+@one_test("name", *PARSERS)
 def test_at_least_one_kept_input_is_accepted_so_that_mutations_get_past_the_first_check(name: str) -> None:
     parser = PARSERS[name]
 

@@ -49,7 +49,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Minted
 from tests.testing.facts_builders import NOW, agent_workload, cluster_facts, key_facts, mesh_of, peer_secret, tls_secret
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 EMPTY = Registry(mesh=mesh_of().binding.owner)
 OPERATOR = WorkloadFacts(kind="Deployment", name="cilium-operator")
@@ -101,22 +101,19 @@ def test_a_valid_name_that_the_user_chose_is_kept() -> None:
     assert decided(C1, fresh("c7", config={"cluster-name": "alpha"}))["c7"].name == "alpha"
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("lease", "quarantine", "id"),
-    [
-        (released(2, hours=1), 24, 3),
-        (released(2, hours=25), 24, 2),
-        (released(2, hours=1), 0, 2),
-        (released(2, hours=30), 48, 3),
-        (replace(released(2, hours=1), uid="uid-of-c7"), 24, 2),  # its own
-        (replace(released(2, hours=999), state=LeaseState.DEAD), 24, 3),
-        (replace(released(2, hours=23), state=LeaseState.RESERVED), 24, 3),
-        (replace(released(2, hours=25), state=LeaseState.RESERVED), 24, 2),  # of no member, and never activated: the claim has ended
-        (replace(released(2, hours=-2), state=LeaseState.RESERVED), 24, 2),  # of a time that no controller can have written
-        (replace(released(2, hours=1), state=LeaseState.RESERVED, since=""), 24, 2),
-        (replace(released(2, hours=999), state=LeaseState.ACTIVE, since=""), 24, 3),
-    ],
+@one_test(
+    "lease quarantine id",
+    (released(2, hours=1), 24, 3),
+    (released(2, hours=25), 24, 2),
+    (released(2, hours=1), 0, 2),
+    (released(2, hours=30), 48, 3),
+    (replace(released(2, hours=1), uid="uid-of-c7"), 24, 2),  # its own
+    (replace(released(2, hours=999), state=LeaseState.DEAD), 24, 3),
+    (replace(released(2, hours=23), state=LeaseState.RESERVED), 24, 3),
+    (replace(released(2, hours=25), state=LeaseState.RESERVED), 24, 2),  # of no member, and never activated: the claim has ended
+    (replace(released(2, hours=-2), state=LeaseState.RESERVED), 24, 2),  # of a time that no controller can have written
+    (replace(released(2, hours=1), state=LeaseState.RESERVED, since=""), 24, 2),
+    (replace(released(2, hours=999), state=LeaseState.ACTIVE, since=""), 24, 3),
 )
 def test_an_id_that_is_held_or_in_quarantine_is_not_handed_out(lease: Lease, quarantine: int, id: int) -> None:
     assert decided(C1, fresh("c7"), registry=leased(lease), quarantine=quarantine)["c7"].id == id
@@ -145,17 +142,14 @@ def test_without_a_legal_id_nothing_is_assigned_and_it_is_said() -> None:
     assert (finding.code, finding.severity) == ("CM-LEASE-12", Severity.BLOCKING)
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "cluster",
-    [
-        fresh("c7", kvstoremesh=True),
-        replace(fresh("c7"), kvstoremesh=peer_secret("cilium-kvstoremesh", {"c1": key_facts("x", config="endpoints:")})),
-        replace(fresh("c7"), clustermesh=peer_secret("cilium-clustermesh", {"c1.etcd-client.key": key_facts("x")})),
-        replace(fresh("c7"), users=RemoteUsersFacts(present=True, users={"remote-c1": "remote"}, text="x")),
-        replace(fresh("c7"), users=RemoteUsersFacts(present=True, problem="users.yaml is not YAML")),
-        replace(fresh("c7"), config={"cluster-name": "C7", "cluster-id": "4"}),
-    ],
+    fresh("c7", kvstoremesh=True),
+    replace(fresh("c7"), kvstoremesh=peer_secret("cilium-kvstoremesh", {"c1": key_facts("x", config="endpoints:")})),
+    replace(fresh("c7"), clustermesh=peer_secret("cilium-clustermesh", {"c1.etcd-client.key": key_facts("x")})),
+    replace(fresh("c7"), users=RemoteUsersFacts(present=True, users={"remote-c1": "remote"}, text="x")),
+    replace(fresh("c7"), users=RemoteUsersFacts(present=True, problem="users.yaml is not YAML")),
+    replace(fresh("c7"), config={"cluster-name": "C7", "cluster-id": "4"}),
 )
 def test_a_cluster_that_may_have_been_meshed_is_refused_with_the_recipe(cluster: ClusterFacts) -> None:
     made = decided(C1, cluster)["c7"]

@@ -18,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.bindi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.ownership.objects import labels_of_new_object
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import read_record
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 from tests.testing.traffic_builders import service
 
 MESH = Mesh(binding=Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2")))
@@ -26,8 +26,7 @@ HOSTILE = ("", "x\n", "\x1b[31mx", "../../../secrets", "a/b", "a b", "A", "x" * 
 HUGE = int("f" * 8000, 16)  # YAML reads hexadecimal numbers of any length, and Python does not write them in decimals
 
 
-@in_one_test
-@pytest.mark.parametrize("name", HOSTILE)
+@one_test("name", *HOSTILE)
 def test_only_a_name_that_an_item_can_have_is_one(name: str) -> None:
     """Annotations are free text: whoever may edit an object writes terminal escapes, or half a page, where our item stood."""
     assert ItemRef.parse(f"globalServices/{name}") is None
@@ -35,8 +34,7 @@ def test_only_a_name_that_an_item_can_have_is_one(name: str) -> None:
     assert owning_item(MESH.binding, forged) is None
 
 
-@in_one_test
-@pytest.mark.parametrize("item", [*(f"globalServices/{name}" for name in HOSTILE), "exposedServices/nginx", "nginx"])
+@one_test("item", *(f"globalServices/{name}" for name in HOSTILE), "exposedServices/nginx", "nginx")
 def test_a_record_of_no_global_service_is_none(item: str) -> None:
     assert read_record(json.dumps({"item": item, "earlier": {}, "written": {}})) is None
 

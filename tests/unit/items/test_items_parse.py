@@ -14,7 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind, ItemRef
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Binding, Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import parse as items_parse
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.unit.items import fake_kind
 
 MESH = Mesh(binding=Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2")))
@@ -37,17 +37,14 @@ def test_items_keep_the_order_of_the_file_also_the_refused_ones() -> None:
     assert found.kept(ItemKind.INTENT) == {"a", "b", "x"}
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("raw", "kinds"),
-    [
-        (None, set()),
-        ({}, set()),
-        ({"binding": {}}, set()),
-        ({"connectivityIntents": None}, set()),
-        ({"connectivityIntents": []}, {ItemKind.INTENT}),
-        ({kind.value: [] for kind in ItemKind}, set(ItemKind)),
-    ],
+@one_test(
+    "raw kinds",
+    (None, set()),
+    ({}, set()),
+    ({"binding": {}}, set()),
+    ({"connectivityIntents": None}, set()),
+    ({"connectivityIntents": []}, {ItemKind.INTENT}),
+    ({kind.value: [] for kind in ItemKind}, set(ItemKind)),
 )
 def test_a_list_that_is_absent_says_nothing_and_an_empty_one_that_there_is_none(raw: Any, kinds: set[ItemKind]) -> None:
     assert items_parse.desired_of(raw, MESH).kinds == kinds

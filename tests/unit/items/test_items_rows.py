@@ -9,8 +9,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired, Refused
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import Failover, GlobalService, Probe, ServiceSelector
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
@@ -20,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.status import Course, requeue_seconds
 from tests.testing.facts_builders import NOW
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import scene, traffic
 from tests.unit.items.fake_kind import FAKE_ROWS, KIND, desired, intent
@@ -97,18 +95,15 @@ def test_what_has_not_changed_keeps_its_time() -> None:
     assert times["Ready"] == later["lastSyncTime"] != times["Accepted"]
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "previous",
-    [
-        None,
-        {},
-        {"connectivityIntents": None},
-        {"connectivityIntents": "x"},
-        {"connectivityIntents": [1, {"name": "a"}]},
-        {"connectivityIntents": [{"name": "a", "conditions": 7}]},
-        {"connectivityIntents": [{"name": "a", "conditions": ["x", {"type": "Ready", "status": "True"}]}]},
-    ],
+    None,
+    {},
+    {"connectivityIntents": None},
+    {"connectivityIntents": "x"},
+    {"connectivityIntents": [1, {"name": "a"}]},
+    {"connectivityIntents": [{"name": "a", "conditions": 7}]},
+    {"connectivityIntents": [{"name": "a", "conditions": ["x", {"type": "Ready", "status": "True"}]}]},
 )
 def test_a_spoiled_earlier_status_counts_as_none(previous: Any) -> None:
     (row,) = rows_of(desired(intent("a")), place(), previous=previous)["connectivityIntents"]
@@ -127,30 +122,23 @@ def service(**fields: Any) -> GlobalService:
     return GlobalService(name="s", selector=ServiceSelector(namespace="n", name="s"), targets=("c1",), **fields)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("wanted", "phases", "seconds"),
-    [
-        (desired(), (), 300),
-        (desired(intent("a")), ("Applied",), 300),
-        (desired(intent("a", probe=Probe(enabled=True, interval_seconds=45))), ("Applied",), 45),
-        (desired(intent("a", probe=Probe(enabled=False, interval_seconds=45))), ("Applied",), 300),
-        (desired(intent("a")), ("Applied", "Pending"), 30),
-        (desired(intent("a")), ("Degraded",), 60),
-        (desired(intent("a")), ("Error",), 60),
-        (desired(intent("a")), ("Applying", "Degraded"), 15),
-        (
-            desired(items={ItemKind.GLOBAL_SERVICE: (service(failover=Failover(detect_within=40)),)}, kinds=frozenset(ItemKind)),
-            ("Exported",),
-            20,
-        ),
-        (
-            desired(items={ItemKind.GLOBAL_SERVICE: (service(failover=Failover(detect_within=1)),)}, kinds=frozenset(ItemKind)),
-            ("Exported",),
-            1,
-        ),
-        (desired(items={ItemKind.GLOBAL_SERVICE: (service(),)}, kinds=frozenset(ItemKind)), ("Exported",), 300),
-    ],
+@one_test(
+    "wanted phases seconds",
+    (desired(), (), 300),
+    (desired(intent("a")), ("Applied",), 300),
+    (desired(intent("a", probe=Probe(enabled=True, interval_seconds=45))), ("Applied",), 45),
+    (desired(intent("a", probe=Probe(enabled=False, interval_seconds=45))), ("Applied",), 300),
+    (desired(intent("a")), ("Applied", "Pending"), 30),
+    (desired(intent("a")), ("Degraded",), 60),
+    (desired(intent("a")), ("Error",), 60),
+    (desired(intent("a")), ("Applying", "Degraded"), 15),
+    (
+        desired(items={ItemKind.GLOBAL_SERVICE: (service(failover=Failover(detect_within=40)),)}, kinds=frozenset(ItemKind)),
+        ("Exported",),
+        20,
+    ),
+    (desired(items={ItemKind.GLOBAL_SERVICE: (service(failover=Failover(detect_within=1)),)}, kinds=frozenset(ItemKind)), ("Exported",), 1),
+    (desired(items={ItemKind.GLOBAL_SERVICE: (service(),)}, kinds=frozenset(ItemKind)), ("Exported",), 300),
 )
 def test_when_to_look_again(wanted: Desired, phases: tuple[str, ...], seconds: int) -> None:
     assert requeue_seconds(wanted, {"connectivityIntents": [{"phase": phase} for phase in phases]}) == seconds

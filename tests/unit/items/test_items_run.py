@@ -7,8 +7,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.desired import Desired, Refused
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.planned import PRUNE_WAVES, WAVES, ItemVerdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.policy_waves import ALLOW, DENY, ISOLATE, Span
@@ -18,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.bindi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile import plan
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import ItemsPlan
 from tests.testing.facts_builders import cluster_facts
-from tests.testing.rows import alike, in_one_test
+from tests.testing.rows import alike, one_test
 from tests.testing.simulated_items import applied
 from tests.testing.traffic_builders import namespace_facts, pod, scene, service, traffic
 from tests.unit.items.fake_kind import FAKE_ROWS, KIND, desired, intent
@@ -65,13 +63,10 @@ def test_a_blocking_finding_of_planning_costs_the_item_its_steps() -> None:
     assert {step.item for step in decided.plan.steps} == {"connectivityIntents/a"}
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("phase", "verdict"),
-    [
-        *alike(ItemVerdict.ACCEPTED, "Connected", "Degraded", ""),
-        *alike(ItemVerdict.WAITING, "Connecting", "Pending", "Error", "anything"),
-    ],
+@one_test(
+    "phase verdict",
+    *alike(ItemVerdict.ACCEPTED, "Connected", "Degraded", ""),
+    *alike(ItemVerdict.WAITING, "Connecting", "Pending", "Error", "anything"),
 )
 def test_items_wait_for_the_binding_and_so_does_pruning_of_what_they_may_replace(phase: str, verdict: ItemVerdict) -> None:
     made = after(two_clusters(), plan_items(desired(intent("old")), two_clusters()))

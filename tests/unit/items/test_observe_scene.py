@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +27,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.
     observe_scene,
 )
 from tests.testing.facts_builders import NOW, cluster_facts, failure
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.traffic_builders import traffic
 
 MESH = Mesh(binding=Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2", "c3")))
@@ -47,19 +46,16 @@ def dead(*rows: dict[str, Any]) -> frozenset[str]:
     return dead_members(link_rows({"links": list(rows)}), {"c3": failure("c3")}, facts("c1", "c2"))
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("rows", "is_dead"),
-    [
-        ([], False),  # nobody could tell
-        ([row("c1", "c3"), row("c2", "c3", stage="tls")], True),
-        ([row("c1", "c3"), row("c2", "c3", ready=True)], False),
-        ([row("c1", "c3"), row("c2", "c3", stage="unknown")], False),
-        ([row("c1", "c3"), row("c2", "c3", stage="unknown", proof="refuted")], True),
-        ([row("c3", "c1"), row("c3", "c2")], False),  # what a silent one says of others is not heard
-        ([row("c1", "c2")], False),  # c2 answers: a broken link to it does not make it dead
-        ([row("c1", "c3")], True),  # in a topology where only c1 is linked with it
-    ],
+@one_test(
+    "rows is_dead",
+    ([], False),  # nobody could tell
+    ([row("c1", "c3"), row("c2", "c3", stage="tls")], True),
+    ([row("c1", "c3"), row("c2", "c3", ready=True)], False),
+    ([row("c1", "c3"), row("c2", "c3", stage="unknown")], False),
+    ([row("c1", "c3"), row("c2", "c3", stage="unknown", proof="refuted")], True),
+    ([row("c3", "c1"), row("c3", "c2")], False),  # what a silent one says of others is not heard
+    ([row("c1", "c2")], False),  # c2 answers: a broken link to it does not make it dead
+    ([row("c1", "c3")], True),  # in a topology where only c1 is linked with it
 )
 def test_dead_is_a_silent_member_to_which_no_link_works(rows: list[dict[str, Any]], is_dead: bool) -> None:
     assert dead(*rows) == (frozenset({"c3"}) if is_dead else frozenset())

@@ -14,7 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.clien
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.item_kinds import ItemKind
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import TrafficFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.traffic import LISTS, read_traffic
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 GROUPS = ("cilium.io/v2", "discovery.k8s.io/v1", "networking.k8s.io/v1", "multicluster.x-k8s.io/v1alpha1", "gateway.networking.k8s.io/v1")
 
@@ -60,20 +60,17 @@ def test_what_is_there_is_read_page_by_page() -> None:
     assert set(found.services) == {("production", "a"), ("production", "b")} and not found.unread
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "answers",
-    [
-        {"namespaces": [None]},  # a proxy that answers 404 for a cluster that it does not reach
-        {"namespaces": [[]]},  # every cluster has some
-        {"services": [None]},
-        {"services": [[named("a", "production")], None]},
-        {"endpointslices": [None]},
-        {"services": [[named("a", "production")], ServerRefused("410 Expired")]},
-        {"ciliumnetworkpolicies": [[named("a", "production")], ServerRefused("410 Expired")]},
-        {"pods": [ServerRefused("500")]},
-        {"services": [Forbidden("no")]},
-    ],
+    {"namespaces": [None]},  # a proxy that answers 404 for a cluster that it does not reach
+    {"namespaces": [[]]},  # every cluster has some
+    {"services": [None]},
+    {"services": [[named("a", "production")], None]},
+    {"endpointslices": [None]},
+    {"services": [[named("a", "production")], ServerRefused("410 Expired")]},
+    {"ciliumnetworkpolicies": [[named("a", "production")], ServerRefused("410 Expired")]},
+    {"pods": [ServerRefused("500")]},
+    {"services": [Forbidden("no")]},
 )
 def test_a_cluster_of_which_half_was_read_counts_as_silent(answers: dict[str, Any]) -> None:
     with pytest.raises(ClusterError):
@@ -86,17 +83,13 @@ def test_half_an_answer_about_groups_is_none(groups: tuple[str, ...] | None) -> 
         read({}, groups)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    "name", ["ciliumnetworkpolicies", "ciliumclusterwidenetworkpolicies", "serviceexports", "serviceimports", "gateways", "httproutes"]
-)
+@one_test("name", "ciliumnetworkpolicies", "ciliumclusterwidenetworkpolicies", "serviceexports", "serviceimports", "gateways", "httproutes")
 def test_a_kind_that_goes_away_while_it_is_read_is_reported(name: str) -> None:
     found = read({name: [[named("a", "production")], None]})
     assert [entry.what for entry in found.unread] == [name]
 
 
-@in_one_test
-@pytest.mark.parametrize("name", [name for name, entry in LISTS.items() if entry.optional])
+@one_test("name", *[name for name, entry in LISTS.items() if entry.optional])
 def test_what_planning_can_do_without_may_be_forbidden(name: str) -> None:
     assert [entry.what for entry in read({name: [Forbidden("no", remedy="grant it")]}).unread] == [name]
 

@@ -15,7 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scen
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import ObjectFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.parse import desired_of
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reconcile.plan import plan_items
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 from tests.testing.traffic_builders import namespace_facts, pod, scene, service, slice_facts, traffic
 
 ETCD = {"k8s-app": "clustermesh-apiserver"}
@@ -99,19 +99,16 @@ SHOP = {"namespace": "production", "selector": {"app": "shop"}}
 LEFT_OUT = [{"key": "k8s-app", "operator": "NotIn", "values": ["clustermesh-apiserver"]}]
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("spec", "cuts"),
-    [
-        ({"action": "Isolate", "policyMode": "Clusterwide", "destination": EVERY_POD}, True),
-        ({"action": "Isolate", "destination": {"namespace": "kube-system", "allPods": True}}, True),
-        ({"action": "Allow", "source": SHOP, "destination": {"namespace": "kube-system", "selector": ETCD}}, True),
-        ({"action": "Deny", "source": EVERY_POD, "policyMode": "Clusterwide", "destination": EVERY_POD}, True),
-        ({"action": "Deny", "source": SHOP, "policyMode": "Clusterwide", "destination": EVERY_POD}, False),
-        ({"action": "Deny", "source": SHOP, "destination": {"namespace": "kube-system", "selector": {"k8s-app": "kube-dns"}}}, False),
-        ({"action": "Isolate", "policyMode": "Clusterwide", "destination": {"allNamespaces": True, "expressions": LEFT_OUT}}, False),
-        ({"action": "Isolate", "destination": {"namespace": "production", "allPods": True}}, False),
-    ],
+@one_test(
+    "spec cuts",
+    ({"action": "Isolate", "policyMode": "Clusterwide", "destination": EVERY_POD}, True),
+    ({"action": "Isolate", "destination": {"namespace": "kube-system", "allPods": True}}, True),
+    ({"action": "Allow", "source": SHOP, "destination": {"namespace": "kube-system", "selector": ETCD}}, True),
+    ({"action": "Deny", "source": EVERY_POD, "policyMode": "Clusterwide", "destination": EVERY_POD}, True),
+    ({"action": "Deny", "source": SHOP, "policyMode": "Clusterwide", "destination": EVERY_POD}, False),
+    ({"action": "Deny", "source": SHOP, "destination": {"namespace": "kube-system", "selector": {"k8s-app": "kube-dns"}}}, False),
+    ({"action": "Isolate", "policyMode": "Clusterwide", "destination": {"allNamespaces": True, "expressions": LEFT_OUT}}, False),
+    ({"action": "Isolate", "destination": {"namespace": "production", "allPods": True}}, False),
 )
 def test_no_intent_cuts_the_mesh_that_carries_it(spec: dict[str, Any], cuts: bool) -> None:
     plan = planned(world(pods=(pod("shop-1", app="shop"),)), "connectivityIntents", spec)

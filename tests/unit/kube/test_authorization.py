@@ -19,7 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube import authorization as authorization_module
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.authorization import TOKEN_FILE_SECONDS, Authorization
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.chosen import Chosen
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 
 CANARY = "canary-0b7d"
 
@@ -67,8 +67,7 @@ def test_a_token_file_that_was_never_there_leaves_the_token_or_is_named(tmp_path
     assert "The file that tokenFile of the kubeconfig names cannot be read" in refused({"tokenFile": str(tmp_path / CANARY)}).message
 
 
-@in_one_test
-@pytest.mark.parametrize("content", ["", "\n", " \t\r\n"])
+@one_test("content", "", "\n", " \t\r\n")
 def test_a_token_file_with_nothing_in_it_is_named(content: str, tmp_path: Path) -> None:
     (tmp_path / "token").write_text(content, encoding="utf-8")
     assert refused({"tokenFile": str(tmp_path / "token")}).message == "The tokenFile of the kubeconfig is empty."
@@ -113,19 +112,16 @@ def test_an_id_token_counts_until_shortly_before_its_end() -> None:
     assert refused(oidc(id_token=id_token(5))).message.endswith("has an id-token that has expired, and no refresh-token.")
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("config", "says"),
-    [
-        ({}, "has neither an id-token nor a refresh-token."),
-        ({"client_id": ""}, "has no client-id."),
-        ({"idp_issuer_url": ""}, "has no idp-issuer-url."),
-        ({"id_token": CANARY}, "has an id-token that is no JSON Web Token with an end."),
-        ({"id_token": f"a.{CANARY}.b"}, "has an id-token that is no JSON Web Token with an end."),
-        ({"id_token": "a.W10.b"}, "has an id-token that is no JSON Web Token with an end."),
-        ({"id_token": "a.eyJleHAiOiAiSW5maW5pdHkifQ.b"}, "has an id-token that is no JSON Web Token with an end."),
-        ({"id_token": id_token(-5), "refresh_token": CANARY}, "has an id-token that cannot be renewed."),
-    ],
+@one_test(
+    "config says",
+    ({}, "has neither an id-token nor a refresh-token."),
+    ({"client_id": ""}, "has no client-id."),
+    ({"idp_issuer_url": ""}, "has no idp-issuer-url."),
+    ({"id_token": CANARY}, "has an id-token that is no JSON Web Token with an end."),
+    ({"id_token": f"a.{CANARY}.b"}, "has an id-token that is no JSON Web Token with an end."),
+    ({"id_token": "a.W10.b"}, "has an id-token that is no JSON Web Token with an end."),
+    ({"id_token": "a.eyJleHAiOiAiSW5maW5pdHkifQ.b"}, "has an id-token that is no JSON Web Token with an end."),
+    ({"id_token": id_token(-5), "refresh_token": CANARY}, "has an id-token that cannot be renewed."),
 )
 def test_a_login_that_cannot_be_used_says_why(config: dict[str, str], says: str) -> None:
     error = refused(oidc(**config))

@@ -27,7 +27,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.client import Cluster, Timeouts, open_cluster
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from tests.testing.log_records import log_records
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 from tests.testing.scripted_server import CANARY, Answer, Asked, ScriptedServer
 
 SECRET = "/api/v1/namespaces/kube-system/secrets/cilium-ca"
@@ -224,8 +224,7 @@ def test_half_an_answer_is_read_again_and_called_by_its_name(server: ScriptedSer
     assert [asked.method for asked in server.asked] == ["GET"] * 4 + ["PATCH"], "a write is never sent twice"
 
 
-@in_one_test
-@pytest.mark.parametrize("code", [*range(300, 308), *range(400, 430), *range(500, 512)])
+@one_test("code", *range(300, 308), *range(400, 430), *range(500, 512))
 def test_every_refusal_says_what_to_do(server: ScriptedServer, cluster: Cluster, code: int) -> None:
     says(server, status(code, "Reason"))
     for call in (CALLS["apply"], CALLS["delete"]) if code != 404 else (CALLS["apply"],):

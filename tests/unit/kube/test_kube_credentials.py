@@ -29,7 +29,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.crede
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from tests.testing.log_records import log_records
 from tests.testing.made_certificates import NOW, Made, make
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.scripted_server import CANARY, Answer, ScriptedServer, kubeconfig
 
 EXEC_API = "client.authentication.k8s.io/v1"
@@ -236,28 +236,25 @@ def without(key: str) -> dict[str, Any]:
     return {k: v for k, v in good().items() if k != key}
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "document",
-    [
-        {},
-        without("contexts"),
-        without("clusters"),
-        without("current-context"),
-        {**good(), "users": [{"user": {"token": CANARY}}]},
-        {**good(), "contexts": CANARY},
-        kubeconfig({}, {"token": CANARY}),
-        kubeconfig({"server": CANARY}, {"token": CANARY}),
-        kubeconfig({"server": f"ftp://{CANARY}"}, {"token": CANARY}),
-        kubeconfig({"server": "https://10.0.0.1", "certificate-authority-data": b64(CANARY.encode())}, {}),
-        kubeconfig({"server": "https://10.0.0.1", "certificate-authority": f"/{CANARY}"}, {}),
-        good(**{"tokenFile": f"/{CANARY}"}),
-        good(**{"client-certificate-data": CANARY, "client-key-data": CANARY}),
-        good(**{"client-certificate-data": b64(make("x").pem), "client-key-data": b64(CANARY.encode())}),
-        good(**{"client-certificate-data": b64(make("x").pem), "client-key-data": b64(make("y").key)}),
-        good(**{"exec": {"command": "true"}}),
-        good(**{"exec": CANARY}),
-    ],
+    {},
+    without("contexts"),
+    without("clusters"),
+    without("current-context"),
+    {**good(), "users": [{"user": {"token": CANARY}}]},
+    {**good(), "contexts": CANARY},
+    kubeconfig({}, {"token": CANARY}),
+    kubeconfig({"server": CANARY}, {"token": CANARY}),
+    kubeconfig({"server": f"ftp://{CANARY}"}, {"token": CANARY}),
+    kubeconfig({"server": "https://10.0.0.1", "certificate-authority-data": b64(CANARY.encode())}, {}),
+    kubeconfig({"server": "https://10.0.0.1", "certificate-authority": f"/{CANARY}"}, {}),
+    good(**{"tokenFile": f"/{CANARY}"}),
+    good(**{"client-certificate-data": CANARY, "client-key-data": CANARY}),
+    good(**{"client-certificate-data": b64(make("x").pem), "client-key-data": b64(CANARY.encode())}),
+    good(**{"client-certificate-data": b64(make("x").pem), "client-key-data": b64(make("y").key)}),
+    good(**{"exec": {"command": "true"}}),
+    good(**{"exec": CANARY}),
 )
 def test_a_document_that_is_no_complete_kubeconfig_is_refused_without_quoting_it(document: dict[str, Any]) -> None:
     assert refused(document)
@@ -289,20 +286,17 @@ def test_the_proxy_of_the_kubeconfig_counts_whatever_no_proxy_says(no_proxies: p
     assert found and found.url == "http://proxy:3128"
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("server", "environment", "proxy"),
-    [
-        ("https://10.0.0.1", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
-        ("https://10.0.0.1", {"https_proxy": "p:1"}, "http://p:1"),
-        ("https://10.0.0.1", {"HTTP_PROXY": "http://p:1"}, None),
-        ("http://10.0.0.1", {"HTTP_PROXY": "http://p:1"}, "http://p:1"),
-        ("https://10.0.0.1", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"}, None),
-        ("https://api.example.com", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "example.com"}, None),
-        ("https://127.0.0.1:6443", {"HTTPS_PROXY": "http://p:1"}, None),
-        ("https://localhost:6443", {"HTTPS_PROXY": "http://p:1"}, None),
-        ("https://[::1]:6443", {"HTTPS_PROXY": "http://p:1"}, None),
-    ],
+@one_test(
+    "server environment proxy",
+    ("https://10.0.0.1", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
+    ("https://10.0.0.1", {"https_proxy": "p:1"}, "http://p:1"),
+    ("https://10.0.0.1", {"HTTP_PROXY": "http://p:1"}, None),
+    ("http://10.0.0.1", {"HTTP_PROXY": "http://p:1"}, "http://p:1"),
+    ("https://10.0.0.1", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"}, None),
+    ("https://api.example.com", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "example.com"}, None),
+    ("https://127.0.0.1:6443", {"HTTPS_PROXY": "http://p:1"}, None),
+    ("https://localhost:6443", {"HTTPS_PROXY": "http://p:1"}, None),
+    ("https://[::1]:6443", {"HTTPS_PROXY": "http://p:1"}, None),
 )
 def test_the_proxy_of_the_environment_is_that_of_the_scheme_and_of_no_proxy(
     server: str, environment: dict[str, str], proxy: str | None

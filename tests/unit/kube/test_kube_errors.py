@@ -7,12 +7,11 @@ from __future__ import annotations
 import ssl
 from datetime import UTC, datetime, timedelta
 
-import pytest
 import urllib3
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import ClusterError, CredentialsInvalid, Unreachable
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.errors import Request, Server, from_answer, from_transport
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 NOW = datetime.now(UTC)
 HUNG_UP = ssl.SSLEOFError(8, "EOF occurred in violation of protocol (_ssl.c:2427)")
@@ -33,17 +32,14 @@ def test_a_server_that_hangs_up_otherwise_is_unreachable() -> None:
     assert isinstance(found, Unreachable) and "hung up" in found.message
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("cause", "words"),
-    [
-        (urllib3.exceptions.ConnectTimeoutError(), "did not accept a connection within 5 s"),
-        (urllib3.exceptions.ReadTimeoutError(None, "/", "canary"), "did not answer within 20 s"),  # type: ignore[arg-type]  # without a pool, of which only the text is read
-        (TimeoutError("canary"), "did not accept a connection within 5 s"),
-        (ConnectionResetError("canary"), "closed the connection"),
-        (urllib3.exceptions.ProtocolError("canary", ConnectionResetError()), "closed the connection"),
-        (OSError("canary"), "cannot be reached"),
-    ],
+@one_test(
+    "cause words",
+    (urllib3.exceptions.ConnectTimeoutError(), "did not accept a connection within 5 s"),
+    (urllib3.exceptions.ReadTimeoutError(None, "/", "canary"), "did not answer within 20 s"),  # type: ignore[arg-type]  # without a pool, of which only the text is read
+    (TimeoutError("canary"), "did not accept a connection within 5 s"),
+    (ConnectionResetError("canary"), "closed the connection"),
+    (urllib3.exceptions.ProtocolError("canary", ConnectionResetError()), "closed the connection"),
+    (OSError("canary"), "cannot be reached"),
 )
 def test_connection_faults_have_words_of_ours(cause: BaseException, words: str) -> None:
     found = error(cause)
@@ -62,26 +58,23 @@ def test_a_chain_of_causes_that_goes_round_ends() -> None:
     assert "cannot be reached" in error(first).message
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("method", "path", "words"),
-    [
-        ("GET", "/api/v1/namespaces/kube-system", 'get namespaces "kube-system"'),
-        ("GET", "/api/v1/namespaces", "list namespaces"),
-        ("GET", "/api/v1/namespaces/a/pods?limit=5&continue=x", 'list pods in namespace "a"'),
-        ("GET", "/apis/cilium.io/v2/ciliumnodes", "list ciliumnodes"),
-        ("PATCH", "/apis/apps/v1/namespaces/a/deployments/d", 'patch deployments "d" in namespace "a"'),
-        ("POST", "/api/v1/namespaces/a/secrets", 'create secrets in namespace "a"'),
-        ("GET", "/api/v1/namespaces/a/pods/p/exec?command=secret", 'create pods/exec "p" in namespace "a"'),
-        ("GET", "/api/v1/namespaces/a/pods/p:9964/proxy/metrics", 'get pods/proxy "p:9964" in namespace "a"'),
-        ("GET", "/version", 'get "/version"'),
-        ("GET", "/clusters/*/apis/networking.edge-portal.eu/v1alpha1/globalservices?limit=500", "list globalservices"),
-        (
-            "PATCH",
-            "/clusters/abc/apis/networking.edge-portal.eu/v1alpha1/namespaces/a/fabrics/f/status",
-            'patch fabrics/status "f" in namespace "a"',
-        ),
-    ],
+@one_test(
+    "method path words",
+    ("GET", "/api/v1/namespaces/kube-system", 'get namespaces "kube-system"'),
+    ("GET", "/api/v1/namespaces", "list namespaces"),
+    ("GET", "/api/v1/namespaces/a/pods?limit=5&continue=x", 'list pods in namespace "a"'),
+    ("GET", "/apis/cilium.io/v2/ciliumnodes", "list ciliumnodes"),
+    ("PATCH", "/apis/apps/v1/namespaces/a/deployments/d", 'patch deployments "d" in namespace "a"'),
+    ("POST", "/api/v1/namespaces/a/secrets", 'create secrets in namespace "a"'),
+    ("GET", "/api/v1/namespaces/a/pods/p/exec?command=secret", 'create pods/exec "p" in namespace "a"'),
+    ("GET", "/api/v1/namespaces/a/pods/p:9964/proxy/metrics", 'get pods/proxy "p:9964" in namespace "a"'),
+    ("GET", "/version", 'get "/version"'),
+    ("GET", "/clusters/*/apis/networking.edge-portal.eu/v1alpha1/globalservices?limit=500", "list globalservices"),
+    (
+        "PATCH",
+        "/clusters/abc/apis/networking.edge-portal.eu/v1alpha1/namespaces/a/fabrics/f/status",
+        'patch fabrics/status "f" in namespace "a"',
+    ),
 )
 def test_a_request_is_described_in_the_words_of_rbac(method: str, path: str, words: str) -> None:
     assert str(Request.of(method, path)) == words

@@ -43,7 +43,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite, Plan, PlanOptions, Step
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.link_plans import plan_links
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 MESH = mesh_of("c1", "c2", "c3")
@@ -116,46 +116,43 @@ def test_a_tombstone_is_found_by_host_and_by_name_until_the_host_is_active_again
 GOOD = lease().to_dict()
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "JSON"),
-        ("leases", "JSON"),
-        ("[" * 100_000, "JSON"),
-        ("null", "schema"),
-        ("[]", "schema"),
-        ('{"schema":true,"mesh":"m","leases":[]}', "schema"),
-        ('{"schema":0,"mesh":"m","leases":[]}', "schema is not 1"),
-        ('{"schema":1,"mesh":7,"leases":[]}', "no mesh"),
-        ('{"schema":1,"mesh":"m"}', "no list"),
-        ('{"schema":1,"mesh":"m","leases":[7]}', "lease 1 of it is no object"),
-        ("x" * (LIMIT + 1), "too long"),
-        *(
-            (json.dumps({"schema": 1, "mesh": "m", "leases": [GOOD, {**GOOD, **wrong}]}), f"lease 2 of it has a wrong {next(iter(wrong))}")
-            for wrong in (
-                {"host": ""},
-                {"host": 7},
-                {"host": "two\nlines"},
-                {"host": "x" * 254},
-                {"name": None},
-                {"id": 0},
-                {"id": 512},
-                {"id": True},
-                {"id": "1"},
-                {"serial": 0},
-                {"serial": 2**60},
-                {"uid": ["u"]},
-                {"ca": "no digest"},
-                {"podCidrs": "10.0.0.0/8"},
-                {"podCidrs": ["10.0.0.1/8"]},
-                {"podCidrs": ["fe80::%\x1b[31m\n/128"]},
-                {"podCidrs": ["10.0.0.0/8"] * 1000},
-                {"state": "asleep"},
-                {"since": "yesterday"},
-            )
-        ),
-    ],
+@one_test(
+    "text why",
+    ("", "JSON"),
+    ("leases", "JSON"),
+    ("[" * 100_000, "JSON"),
+    ("null", "schema"),
+    ("[]", "schema"),
+    ('{"schema":true,"mesh":"m","leases":[]}', "schema"),
+    ('{"schema":0,"mesh":"m","leases":[]}', "schema is not 1"),
+    ('{"schema":1,"mesh":7,"leases":[]}', "no mesh"),
+    ('{"schema":1,"mesh":"m"}', "no list"),
+    ('{"schema":1,"mesh":"m","leases":[7]}', "lease 1 of it is no object"),
+    ("x" * (LIMIT + 1), "too long"),
+    *(
+        (json.dumps({"schema": 1, "mesh": "m", "leases": [GOOD, {**GOOD, **wrong}]}), f"lease 2 of it has a wrong {next(iter(wrong))}")
+        for wrong in (
+            {"host": ""},
+            {"host": 7},
+            {"host": "two\nlines"},
+            {"host": "x" * 254},
+            {"name": None},
+            {"id": 0},
+            {"id": 512},
+            {"id": True},
+            {"id": "1"},
+            {"serial": 0},
+            {"serial": 2**60},
+            {"uid": ["u"]},
+            {"ca": "no digest"},
+            {"podCidrs": "10.0.0.0/8"},
+            {"podCidrs": ["10.0.0.1/8"]},
+            {"podCidrs": ["fe80::%\x1b[31m\n/128"]},
+            {"podCidrs": ["10.0.0.0/8"] * 1000},
+            {"state": "asleep"},
+            {"since": "yesterday"},
+        )
+    ),
 )
 def test_a_hostile_text_is_refused_with_what_is_wrong_and_repeated_nowhere(text: str, why: str) -> None:
     with pytest.raises(RegistryProblem) as caught:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.links.users import edit_users
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 CHART = "users:\n- name: remote-peer\n  role: remote\n"
 HAND_WRITTEN = """\
@@ -29,8 +29,7 @@ def test_a_user_is_added_below_the_charts_own() -> None:
     assert edit_users(CHART, add=["remote-c2"]) == CHART + "- name: remote-c2\n  role: remote\n"
 
 
-@in_one_test
-@pytest.mark.parametrize("text", ["users:", "users:\n", "users: []\n", "users: null\n", "users: ~\n", ""])
+@one_test("text", "users:", "users:\n", "users: []\n", "users: null\n", "users: ~\n", "")
 def test_every_form_of_the_empty_list_takes_a_user(text: str) -> None:
     assert edit_users(text, add=["remote-c2"]) == "users:\n- name: remote-c2\n  role: remote\n"
 

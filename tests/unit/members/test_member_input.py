@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.members.parse import RESERVED, parse_members
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 HOSTS = ("karmada", "plane", "c1", "c2")
 GOOD: dict[str, Any] = {"workspace": "shop", "karmada": "karmada", "clusters": [{"name": "c1"}, {"name": "second", "host": "c2"}]}
@@ -39,34 +39,30 @@ def test_keys_of_workloads_are_left_to_their_own_parser() -> None:
     assert parse_members({**GOOD, "fleets": 3, "workloads": []}, HOSTS) == parse_members(GOOD, HOSTS)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"workspace": None}, "fleet.workspace: is missing"),
-        ({"workspace": "a b"}, "no value of a label"),
-        ({"karmada": "nowhere"}, "no host of the inventory"),
-        ({"managementPlan": "plane"}, "did you mean managementPlane"),
-        ({"namespace": "A"}, "no name of a namespace"),
-        ({"clusters": []}, "names no cluster"),
-        ({"clusters": "c1"}, "must be a list"),
-        ({"clusters": [{"name": "c1"}, {"name": "c1"}]}, 'the name "c1" is there 2 times'),
-        ({"clusters": [{"name": "a", "host": "c1"}, {"name": "b", "host": "c1"}]}, 'the host "c1" is there 2 times'),
-        ({"clusters": [{"name": "karmada"}]}, "is Karmada or the management plane"),
-        ({"clusters": [{"name": "UPPER", "host": "c1"}]}, "no name of an object"),
-        ({"clusters": [{"name": "c1", "region": "a b"}]}, "no value of a label"),
-        ({"clusters": [{"name": "c1", "zones": ["a"]}]}, "unknown key"),
-        ({"clusters": [{"name": "c1", "labels": {"a b": "c"}}]}, "no key of a label"),
-        ({"clusters": [{"name": "c1", "labels": {"a": 1}}]}, "must be a text"),
-        ({"clusters": [{"name": "c1", "labels": {f"key{number}": "" for number in range(33)}}]}, "at most 32"),
-    ],
+@one_test(
+    "change said",
+    ({"workspace": None}, "fleet.workspace: is missing"),
+    ({"workspace": "a b"}, "no value of a label"),
+    ({"karmada": "nowhere"}, "no host of the inventory"),
+    ({"managementPlan": "plane"}, "did you mean managementPlane"),
+    ({"namespace": "A"}, "no name of a namespace"),
+    ({"clusters": []}, "names no cluster"),
+    ({"clusters": "c1"}, "must be a list"),
+    ({"clusters": [{"name": "c1"}, {"name": "c1"}]}, 'the name "c1" is there 2 times'),
+    ({"clusters": [{"name": "a", "host": "c1"}, {"name": "b", "host": "c1"}]}, 'the host "c1" is there 2 times'),
+    ({"clusters": [{"name": "karmada"}]}, "is Karmada or the management plane"),
+    ({"clusters": [{"name": "UPPER", "host": "c1"}]}, "no name of an object"),
+    ({"clusters": [{"name": "c1", "region": "a b"}]}, "no value of a label"),
+    ({"clusters": [{"name": "c1", "zones": ["a"]}]}, "unknown key"),
+    ({"clusters": [{"name": "c1", "labels": {"a b": "c"}}]}, "no key of a label"),
+    ({"clusters": [{"name": "c1", "labels": {"a": 1}}]}, "must be a text"),
+    ({"clusters": [{"name": "c1", "labels": {f"key{number}": "" for number in range(33)}}]}, "at most 32"),
 )
 def test_a_mistake_is_named(change: dict[str, Any], said: str) -> None:
     assert said in refused({**GOOD, **change})
 
 
-@in_one_test
-@pytest.mark.parametrize("domain", [domain for own in RESERVED for domain in (own, f"policy.{own}")])
+@one_test("domain", *[domain for own in RESERVED for domain in (own, f"policy.{own}")])
 def test_labels_of_domains_that_others_act_on_are_refused(domain: str) -> None:
     assert "are not a tenant's" in refused({**GOOD, "clusters": [{"name": "c1", "labels": {f"{domain}/key": "x"}}]})
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +31,7 @@ from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.known import known
 from tests.testing.link_plans import plan_links
 from tests.testing.properties import examples
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 OLD = "1.18.11"
@@ -212,11 +211,7 @@ def test_the_record_goes_with_the_last_address() -> None:
     assert recorded_moves(smaller.binding, known(clusters.facts()["c2"].apiserver)) == {}
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("hours", "held"),
-    [((), 0.0), ((0.0,), 0.5), ((-1.0, 0.0), 1.0), ((-9.0, -5.0, 0.0), 2.0), ((-30.0, 0.0), 0.5), ((48.0,), 0.0)],
-)
+@one_test("hours held", ((), 0.0), ((0.0,), 0.5), ((-1.0, 0.0), 1.0), ((-9.0, -5.0, 0.0), 2.0), ((-30.0, 0.0), 0.5), ((48.0,), 0.0))
 def test_the_hold_down_doubles_with_each_move_of_a_day(hours: tuple[float, ...], held: float) -> None:
     until = held_until(tuple(NOW + timedelta(hours=hour) for hour in hours), NOW)
     assert (until - NOW if until else timedelta()) == timedelta(hours=held)

@@ -25,7 +25,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpo
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.node_addresses import choose_node_ips
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.cluster import ClusterFacts, NodeFacts, ServiceFacts
 from tests.testing.facts_builders import cluster_facts
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 C1 = "c1.mesh.cilium.io"
 
@@ -86,10 +86,7 @@ def test_an_override_wins_over_the_service(override: str, expected: MeshEndpoint
     assert endpoint_of(replace(cluster_facts("c2"), endpoint_override=override)) == expected
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    "override", ["a b:1", "host:0", "host:70000", "host:x", "[::1", "[host]:1", "1.2.3.4.5:1", "fe80::1%eth0", "x\n:1"]
-)
+@one_test("override", "a b:1", "host:0", "host:70000", "host:x", "[::1", "[host]:1", "1.2.3.4.5:1", "fe80::1%eth0", "x\n:1")
 def test_an_override_that_is_no_address_is_refused(override: str) -> None:
     problem = endpoint_of(replace(cluster_facts("c2"), endpoint_override=override))
     assert isinstance(problem, EndpointProblem) and override not in problem.summary
@@ -233,20 +230,17 @@ def test_each_family_keeps_its_own_addresses_in_use() -> None:
     assert choose_node_ips(nodes, "InternalIP", used) == ("172.16.0.2", "172.16.0.3", "172.16.0.4", "fd00::1", "fd00::3", "fd00::4")
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("names", "hostname", "expected"),
-    [
-        (("*.mesh.cilium.io",), "C2.mesh.cilium.io", True),
-        (("*.mesh.cilium.io",), "a.c2.mesh.cilium.io", False),
-        (("*.mesh.cilium.io",), "mesh.cilium.io", False),
-        (("mesh.example.com",), "mesh.example.com.", True),
-        (("*",), "localhost", False),
-        (("*.mesh.cilium.io",), ".mesh.cilium.io", False),
-        (("clustermesh-apiserver.kube-system.svc",), "clustermesh-apiserver.other.svc", False),
-        (("",), "", False),
-        ((), "c2.mesh.cilium.io", False),
-    ],
+@one_test(
+    "names hostname expected",
+    (("*.mesh.cilium.io",), "C2.mesh.cilium.io", True),
+    (("*.mesh.cilium.io",), "a.c2.mesh.cilium.io", False),
+    (("*.mesh.cilium.io",), "mesh.cilium.io", False),
+    (("mesh.example.com",), "mesh.example.com.", True),
+    (("*",), "localhost", False),
+    (("*.mesh.cilium.io",), ".mesh.cilium.io", False),
+    (("clustermesh-apiserver.kube-system.svc",), "clustermesh-apiserver.other.svc", False),
+    (("",), "", False),
+    ((), "c2.mesh.cilium.io", False),
 )
 def test_names_are_matched_as_a_go_client_matches_them(names: tuple[str, ...], hostname: str, expected: bool) -> None:
     assert covers(names, hostname) is expected

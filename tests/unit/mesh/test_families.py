@@ -24,7 +24,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApplyHostAliases, ApplySecret, Literal, PlanOptions
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.link_plans import plan_links
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 V4, V6, BOTH = frozenset({4}), frozenset({6}), frozenset({4, 6})
 DUAL = MeshEndpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.2", "2001:db8::2"))
@@ -35,20 +35,17 @@ def reader(v4: str, v6: str, *nodes: str, kvstoremesh: bool = True, version: str
     return cluster_facts("c1", version=version, kvstoremesh=kvstoremesh, nodes=found, config={"enable-ipv4": v4, "enable-ipv6": v6})
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("local", "sure", "possible"),
-    [
-        (reader("true", "false", "172.16.0.1"), V4, V4),
-        (reader("true", "true", "172.16.0.1", "fd00::1"), BOTH, BOTH),
-        (reader("true", "true", "172.16.0.1"), V4, BOTH),  # pods have IPv6, the nodes as far as they say have none
-        (reader("false", "true", "172.16.0.1"), V6, V6),  # Cilium knows better than the status of nodes
-        (reader("true", "false"), V4, V4),
-        (reader("false", "false"), frozenset(), frozenset()),
-        (reader("true", "false", "172.16.0.1", "fd00::1", kvstoremesh=False), BOTH, BOTH),  # agents are in the network of their node
-        (reader("true", "true", "fd00::1", kvstoremesh=False), V6, V6),
-        (reader("true", "true", kvstoremesh=False), BOTH, BOTH),
-    ],
+@one_test(
+    "local sure possible",
+    (reader("true", "false", "172.16.0.1"), V4, V4),
+    (reader("true", "true", "172.16.0.1", "fd00::1"), BOTH, BOTH),
+    (reader("true", "true", "172.16.0.1"), V4, BOTH),  # pods have IPv6, the nodes as far as they say have none
+    (reader("false", "true", "172.16.0.1"), V6, V6),  # Cilium knows better than the status of nodes
+    (reader("true", "false"), V4, V4),
+    (reader("false", "false"), frozenset(), frozenset()),
+    (reader("true", "false", "172.16.0.1", "fd00::1", kvstoremesh=False), BOTH, BOTH),  # agents are in the network of their node
+    (reader("true", "true", "fd00::1", kvstoremesh=False), V6, V6),
+    (reader("true", "true", kvstoremesh=False), BOTH, BOTH),
 )
 def test_families_come_from_the_pod_with_kvstoremesh_and_from_the_node_without(
     local: ClusterFacts, sure: frozenset[int], possible: frozenset[int]

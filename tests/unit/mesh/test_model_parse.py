@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.parse import parse
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 
 HOSTS = ["c1", "c2", "c3"]
 
@@ -165,15 +165,12 @@ MISTAKES: list[tuple[Any, str]] = [
 """What a binding may not be, and what is said of it."""
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("raw", "told"),
-    [
-        ({"bindings": {}}, "bindings: unknown key; did you mean binding?"),
-        ("edge", "cilium_mesh: must be a mapping with the keys binding"),
-        ({"globalService": []}, "globalService: unknown key; did you mean globalServices?"),
-        *(({"binding": binding}, told) for binding, told in MISTAKES),
-    ],
+@one_test(
+    "raw told",
+    ({"bindings": {}}, "bindings: unknown key; did you mean binding?"),
+    ("edge", "cilium_mesh: must be a mapping with the keys binding"),
+    ({"globalService": []}, "globalService: unknown key; did you mean globalServices?"),
+    *(({"binding": binding}, told) for binding, told in MISTAKES),
 )
 def test_a_mistake_is_named_with_its_path(raw: Any, told: str) -> None:
     assert told in refused(raw)

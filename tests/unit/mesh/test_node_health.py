@@ -32,7 +32,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.no
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.links import build_status
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.node_paths import node_findings
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of, reader_facts
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 MESH = mesh_of("c1", "c2")
 FACTS = {"c1": cluster_facts("c1"), "c2": cluster_facts("c2")}
@@ -56,24 +56,21 @@ def parsed(*entries: Any, timestamp: str = "2026-09-01T11:58:00Z") -> NodeReport
     return found[0]
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("host", "pods", "path"),
-    [
-        ((GOOD, GOOD), (GOOD, GOOD), NodePath.REACHED),
-        ((GOOD, BAD), (GOOD, BAD), NodePath.REACHED),  # ICMP is used by nothing but the probe
-        ((GOOD, GOOD), (BAD, GOOD), NodePath.REACHED),
-        ((GOOD, GOOD), (BAD, BAD), NodePath.POD_NETWORK),
-        ((BAD, GOOD), (BAD, BAD), NodePath.POD_NETWORK),
-        ((BAD, BAD), (BAD, BAD), NodePath.NODE),
-        ((BAD, BAD), (GOOD, GOOD), NodePath.HEALTH_PORT),
-        ((BAD, GOOD), (GOOD, GOOD), NodePath.HEALTH_PORT),
-        ((BAD, GOOD), (), NodePath.HEALTH_PORT),
-        ((BAD, BAD), (), NodePath.HOST),
-        ((GOOD, BAD), (), NodePath.REACHED),
-        ((None, GOOD), (), NodePath.REACHED),
-        ((GOOD, GOOD), ({"status": 3}, {"status": ["x"]}), NodePath.POD_NETWORK),  # of a type that Cilium does not write
-    ],
+@one_test(
+    "host pods path",
+    ((GOOD, GOOD), (GOOD, GOOD), NodePath.REACHED),
+    ((GOOD, BAD), (GOOD, BAD), NodePath.REACHED),  # ICMP is used by nothing but the probe
+    ((GOOD, GOOD), (BAD, GOOD), NodePath.REACHED),
+    ((GOOD, GOOD), (BAD, BAD), NodePath.POD_NETWORK),
+    ((BAD, GOOD), (BAD, BAD), NodePath.POD_NETWORK),
+    ((BAD, BAD), (BAD, BAD), NodePath.NODE),
+    ((BAD, BAD), (GOOD, GOOD), NodePath.HEALTH_PORT),
+    ((BAD, GOOD), (GOOD, GOOD), NodePath.HEALTH_PORT),
+    ((BAD, GOOD), (), NodePath.HEALTH_PORT),
+    ((BAD, BAD), (), NodePath.HOST),
+    ((GOOD, BAD), (), NodePath.REACHED),
+    ((None, GOOD), (), NodePath.REACHED),
+    ((GOOD, GOOD), ({"status": 3}, {"status": ["x"]}), NodePath.POD_NETWORK),  # of a type that Cilium does not write
 )
 def test_the_probes_of_a_node_say_what_does_not_pass(host: Any, pods: Any, path: NodePath) -> None:
     found = parsed(entry("c2/c2-n1", host, pods))
@@ -141,19 +138,16 @@ def test_the_sample_gets_smaller_with_the_mesh_and_what_is_read_stays_bounded(ag
     assert bool(asked) == (nodes <= MOST_NODES)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("settings", "ports"),
-    [
-        ({}, "UDP 8472 (vxlan)"),
-        ({"tunnel-protocol": "geneve"}, "UDP 6081 (geneve)"),
-        ({"tunnel-port": "9999"}, "UDP 9999 (vxlan)"),
-        ({"tunnel-port": "0"}, "UDP 8472 (vxlan)"),
-        ({"tunnel-protocol": "other"}, "the tunnel other"),
-        ({"enable-wireguard": "true"}, "UDP 51871 (WireGuard) and UDP 8472 (vxlan)"),
-        ({"enable-ipsec": "true"}, "IP protocol 50 (ESP of IPsec) and UDP 8472 (vxlan)"),
-        ({"routing-mode": "native"}, "routes to the pod networks, and all ports of pods (routing-mode native)"),
-    ],
+@one_test(
+    "settings ports",
+    ({}, "UDP 8472 (vxlan)"),
+    ({"tunnel-protocol": "geneve"}, "UDP 6081 (geneve)"),
+    ({"tunnel-port": "9999"}, "UDP 9999 (vxlan)"),
+    ({"tunnel-port": "0"}, "UDP 8472 (vxlan)"),
+    ({"tunnel-protocol": "other"}, "the tunnel other"),
+    ({"enable-wireguard": "true"}, "UDP 51871 (WireGuard) and UDP 8472 (vxlan)"),
+    ({"enable-ipsec": "true"}, "IP protocol 50 (ESP of IPsec) and UDP 8472 (vxlan)"),
+    ({"routing-mode": "native"}, "routes to the pod networks, and all ports of pods (routing-mode native)"),
 )
 def test_the_port_is_that_of_the_cluster_s_own_settings(settings: Mapping[str, str], ports: str) -> None:
     assert pod_network_ports(cluster_facts("c1", config=settings)) == ports
@@ -234,15 +228,12 @@ def test_where_some_nodes_are_lost_the_mesh_stays_connected_and_the_condition_sa
     assert "packets between some pods" in node_findings(status, FACTS)[0].summary
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("path", "phase", "reason", "code", "words"),
-    [
-        (NodePath.NODE, "Degraded", "NodesUnreachable", "CM-NET-08", ("UDP 8472 (vxlan)", "TCP 4240 (cilium-health)")),
-        (NodePath.POD_NETWORK, "Degraded", "PodNetworkBlocked", "CM-NET-08", ("UDP 8472 (vxlan)",)),
-        (NodePath.HOST, "Connected", "NodesUnreachable", "CM-NET-09", ("TCP 4240 (cilium-health)",)),
-        (NodePath.HEALTH_PORT, "Connected", "HealthPortBlocked", "CM-NET-09", ("TCP 4240 (cilium-health)",)),
-    ],
+@one_test(
+    "path phase reason code words",
+    (NodePath.NODE, "Degraded", "NodesUnreachable", "CM-NET-08", ("UDP 8472 (vxlan)", "TCP 4240 (cilium-health)")),
+    (NodePath.POD_NETWORK, "Degraded", "PodNetworkBlocked", "CM-NET-08", ("UDP 8472 (vxlan)",)),
+    (NodePath.HOST, "Connected", "NodesUnreachable", "CM-NET-09", ("TCP 4240 (cilium-health)",)),
+    (NodePath.HEALTH_PORT, "Connected", "HealthPortBlocked", "CM-NET-09", ("TCP 4240 (cilium-health)",)),
 )
 def test_each_loss_has_its_reason_its_code_and_its_port(path: NodePath, phase: str, reason: str, code: str, words: Sequence[str]) -> None:
     status = status_of(readers(c1=report("c1", "c2", lost=[("c2-n1", path), ("c2-n2", path)])))

@@ -14,7 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.bindi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.endpoint import MeshEndpoint
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.endpoints.etcd_config import local_config, peer_config
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import CiliumVersion
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 DIRECTORY = "/var/lib/cilium/clustermesh"
 ENDPOINT = MeshEndpoint(hostname="peer.mesh.cilium.io", port=2379, ips=("192.0.2.1",))
@@ -81,8 +81,7 @@ def test_the_trust_comment_changes_the_text_and_nothing_that_is_read() -> None:
     assert one != other and yaml.safe_load(one) == yaml.safe_load(other)
 
 
-@in_one_test
-@pytest.mark.parametrize("name", ["", "Peer", "a.b", "-a", "a-", "a" * 33, "a\n", "../x"])
+@one_test("name", "", "Peer", "a.b", "-a", "a-", "a" * 33, "a\n", "../x")
 def test_a_name_that_cannot_be_a_cluster_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="not a cluster name"):
         peer_config(name, ENDPOINT, version=None, mode=TrustMode.SAME_CA)

@@ -31,40 +31,34 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versi
 from tests.collection_path import CHECKOUT
 from tests.lab.profiles.charts import CHARTS, COMMON_CONFIG, Chart
 from tests.testing.facts_builders import agent_workload, apiserver_workload, cluster_facts
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 DIGEST = "@sha256:" + "0" * 64
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("image", "version"),
-    [
-        ("quay.io/cilium/cilium:v1.16.19", "1.16.19"),
-        ("quay.io/cilium/cilium:v1.20.0-pre.3", "1.20.0-pre.3"),
-        ("quay.io/cilium/cilium:v1.18.11" + DIGEST, "1.18.11"),
-        ("localhost:5000/cilium/cilium:1.17.3", "1.17.3"),
-        ("[::1]:5000/cilium/cilium:v1.17.3", "1.17.3"),
-        ("cilium:v1.19", "1.19.0"),
-        ("registry.example.com/mirror/cilium:v1.15.6-gke.4", "1.15.6-gke.4"),
-        ("quay.io/isovalent/cilium:v1.16.5-cee.1" + DIGEST, "1.16.5-cee.1"),
-    ],
+@one_test(
+    "image version",
+    ("quay.io/cilium/cilium:v1.16.19", "1.16.19"),
+    ("quay.io/cilium/cilium:v1.20.0-pre.3", "1.20.0-pre.3"),
+    ("quay.io/cilium/cilium:v1.18.11" + DIGEST, "1.18.11"),
+    ("localhost:5000/cilium/cilium:1.17.3", "1.17.3"),
+    ("[::1]:5000/cilium/cilium:v1.17.3", "1.17.3"),
+    ("cilium:v1.19", "1.19.0"),
+    ("registry.example.com/mirror/cilium:v1.15.6-gke.4", "1.15.6-gke.4"),
+    ("quay.io/isovalent/cilium:v1.16.5-cee.1" + DIGEST, "1.16.5-cee.1"),
 )
 def test_the_version_is_read_from_the_image(image: str, version: str) -> None:
     assert str(CiliumVersion.from_image(image)) == version
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "image",
-    [
-        "",
-        "quay.io/cilium/cilium",
-        "quay.io/cilium/cilium:latest",
-        "quay.io/cilium/cilium" + DIGEST,
-        *("localhost:5000/cilium", "localhost:1.17/cilium", "quay.io/cilium/cilium-ci:4f3b2a1c9d", "cilium:v1", "cilium:1.17.3."),
-        "cilium:\u0661.\u0661",
-    ],
+    "",
+    "quay.io/cilium/cilium",
+    "quay.io/cilium/cilium:latest",
+    "quay.io/cilium/cilium" + DIGEST,
+    *("localhost:5000/cilium", "localhost:1.17/cilium", "quay.io/cilium/cilium-ci:4f3b2a1c9d", "cilium:v1", "cilium:1.17.3."),
+    "cilium:\u0661.\u0661",
 )
 def test_an_image_without_a_version_in_its_tag_has_none(image: str) -> None:
     assert CiliumVersion.from_image(image) is None
@@ -112,8 +106,7 @@ SHOWN_BY_CHARTS: Mapping[str, Callable[[Chart], bool]] = {
 """Rule -> whether what an install of a chart left on an API server (tests/lab/profiles/charts.py) shows it."""
 
 
-@in_one_test
-@pytest.mark.parametrize("rule", SHOWN_BY_CHARTS)
+@one_test("rule", *SHOWN_BY_CHARTS)
 def test_a_rule_holds_where_the_chart_that_was_installed_shows_it(rule: str) -> None:
     shown = {minor: SHOWN_BY_CHARTS[rule](chart) for minor, chart in CHARTS.items()}
     assert {str(minor): holds(rule, minor) for minor in SUPPORTED.minors} == shown

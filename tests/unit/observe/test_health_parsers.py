@@ -8,7 +8,6 @@ import json
 import unicodedata
 from typing import Any
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -21,7 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.li
     parse_metrics,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.troubleshoot import Hint, parse_troubleshoot
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 BLANK = LinkFacts(cluster="edge-1", peer="edge-2", reader="kvstoremesh", pod="mesh-1", source="exec")
 READY = {
@@ -57,8 +56,7 @@ def test_metrics_of_old_and_new_releases_are_read() -> None:
     }
 
 
-@in_one_test
-@pytest.mark.parametrize("value", ["NaN", "+Inf", "x", "1e999", "2", "0x1"])
+@one_test("value", "NaN", "+Inf", "x", "1e999", "2", "0x1")
 def test_a_gauge_of_another_value_is_not_ready(value: str) -> None:
     assert parse_metrics(gauge("readiness_status", 'target_cluster="c2"', value)) == {"c2": PeerMetrics()}
 
@@ -95,21 +93,18 @@ def test_what_go_leaves_out_is_false() -> None:
     assert (unknown.config_required, unknown.config_retrieved, unknown.synced) == (None, None, {})
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("said", "counts"),
-    [
-        ({"num-nodes": 3, "num-shared-services": 2, "num-endpoints": 41, "num-identities": 17, "num-service-exports": 9}, (3, 2, 41, 17)),
-        ({"num-endpoints": 41}, (0, 0, 41, 0)),  # Go leaves a count of zero out
-        ({}, (0, 0, 0, 0)),
-        ({"num-nodes": 2**63 - 1}, (2**63 - 1, 0, 0, 0)),
-        ({"num-nodes": 2**63}, None),  # no API server would take a status with it
-        ({"num-nodes": -1}, None),
-        ({"num-nodes": 3, "num-identities": "17"}, None),
-        ({"num-nodes": True}, None),
-        ({"num-nodes": None}, None),
-        ({"num-endpoints": 1.5}, None),
-    ],
+@one_test(
+    "said counts",
+    ({"num-nodes": 3, "num-shared-services": 2, "num-endpoints": 41, "num-identities": 17, "num-service-exports": 9}, (3, 2, 41, 17)),
+    ({"num-endpoints": 41}, (0, 0, 41, 0)),  # Go leaves a count of zero out
+    ({}, (0, 0, 0, 0)),
+    ({"num-nodes": 2**63 - 1}, (2**63 - 1, 0, 0, 0)),
+    ({"num-nodes": 2**63}, None),  # no API server would take a status with it
+    ({"num-nodes": -1}, None),
+    ({"num-nodes": 3, "num-identities": "17"}, None),
+    ({"num-nodes": True}, None),
+    ({"num-nodes": None}, None),
+    ({"num-endpoints": 1.5}, None),
 )
 def test_what_has_arrived_of_a_peer_is_counted_or_not_known(said: dict[str, Any], counts: tuple[int, ...] | None) -> None:
     kinds = ("nodes", "services", "endpoints", "identities")
@@ -197,39 +192,36 @@ TLS = "     ✅ TLS connection successfully established to 10.0.0.9:2379"
 FAILED_CLIENT = "   ❌ Failed to establish connection: context deadline exceeded"
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("lines", "stage", "words"),
-    [
-        (["❌ Configuration not found"], "secret_not_projected", "Configuration not found"),
-        (
-            [CONFIG, "❌ Cannot parse etcd configuration: open /x/c2.etcd-client.crt: no such file or directory"],
-            "secret_not_projected",
-            "c2.etcd-client.crt",
-        ),
-        ([CONFIG, "❌ Cannot parse etcd configuration: yaml: line 3: mapping values"], "", "line 3"),
-        ([CONFIG, "❌ No available endpoints", FAILED_CLIENT], "dialling", "No available endpoints"),
-        ([CONFIG, "     ❌ Cannot resolve hostname: lookup c2.mesh.cilium.io: no such host", FAILED_CLIENT], "dialling", "no such host"),
-        (
-            [CONFIG, RESOLVED, "     ❌ Cannot establish TCP connection to x:2379: connect: connection refused"],
-            "dialling",
-            "connection refused",
-        ),
-        (
-            [CONFIG, RESOLVED, TCP, "     ❌ Cannot establish TLS connection to x:2379: tls: unknown authority", FAILED_CLIENT],
-            "tls",
-            "unknown authority",
-        ),
-        ([CONFIG, RESOLVED, TCP, "     ❌ Cannot establish TLS connection to x:2379: EOF", FAILED_CLIENT], "dialling", "EOF"),
-        (
-            [CONFIG, TCP, TLS, "     ❌ TLS client authentication failed: remote error: tls: bad certificate", FAILED_CLIENT],
-            "tls",
-            "bad certificate",
-        ),
-        ([CONFIG, TCP, TLS, "   ❌ Failed to retrieve key from etcd: etcdserver: permission denied"], "authorisation", "permission denied"),
-        ([CONFIG, "something new", "❌ A phrase of the future"], "", "A phrase of the future"),
-        ([CONFIG, TCP, TLS, "   ✅ Etcd connection successfully established", "   i  Etcd cluster ID: 1f"], "", ""),
-    ],
+@one_test(
+    "lines stage words",
+    (["❌ Configuration not found"], "secret_not_projected", "Configuration not found"),
+    (
+        [CONFIG, "❌ Cannot parse etcd configuration: open /x/c2.etcd-client.crt: no such file or directory"],
+        "secret_not_projected",
+        "c2.etcd-client.crt",
+    ),
+    ([CONFIG, "❌ Cannot parse etcd configuration: yaml: line 3: mapping values"], "", "line 3"),
+    ([CONFIG, "❌ No available endpoints", FAILED_CLIENT], "dialling", "No available endpoints"),
+    ([CONFIG, "     ❌ Cannot resolve hostname: lookup c2.mesh.cilium.io: no such host", FAILED_CLIENT], "dialling", "no such host"),
+    (
+        [CONFIG, RESOLVED, "     ❌ Cannot establish TCP connection to x:2379: connect: connection refused"],
+        "dialling",
+        "connection refused",
+    ),
+    (
+        [CONFIG, RESOLVED, TCP, "     ❌ Cannot establish TLS connection to x:2379: tls: unknown authority", FAILED_CLIENT],
+        "tls",
+        "unknown authority",
+    ),
+    ([CONFIG, RESOLVED, TCP, "     ❌ Cannot establish TLS connection to x:2379: EOF", FAILED_CLIENT], "dialling", "EOF"),
+    (
+        [CONFIG, TCP, TLS, "     ❌ TLS client authentication failed: remote error: tls: bad certificate", FAILED_CLIENT],
+        "tls",
+        "bad certificate",
+    ),
+    ([CONFIG, TCP, TLS, "   ❌ Failed to retrieve key from etcd: etcdserver: permission denied"], "authorisation", "permission denied"),
+    ([CONFIG, "something new", "❌ A phrase of the future"], "", "A phrase of the future"),
+    ([CONFIG, TCP, TLS, "   ✅ Etcd connection successfully established", "   i  Etcd cluster ID: 1f"], "", ""),
 )
 def test_troubleshoot_reports_the_step_that_fails(lines: list[str], stage: str, words: str) -> None:
     hint = parse_troubleshoot(section(*lines))["c2"]

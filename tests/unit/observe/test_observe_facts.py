@@ -28,7 +28,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.wo
 from tests.testing.declared_types import strays
 from tests.testing.made_certificates import NOW, Made, make
 from tests.testing.observed_objects import HELM, PEER_YAML, cluster_objects, deployment, node, owns, pod, secret, tls_secret
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 CANARY = "canary-91ab"
 
@@ -155,16 +155,13 @@ def test_a_peers_configuration_is_shown_as_it_is() -> None:
     assert peer_keys({"c2": PEER_YAML.encode()})["c2"].config == PEER_YAML
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "content",
-    [
-        PEER_YAML + f"password: {CANARY}\n",
-        PEER_YAML + f"PassWord: {CANARY}\n",
-        PEER_YAML + f"username: {CANARY}\n",
-        *(f"endpoints:\n- https://root:{CANARY}@10.0.0.1:2379\n", f"endpoints: {CANARY}\n", f"endpoints: [{CANARY}"),
-        *(f"endpoints:\n- '{CANARY}'\n# -----BEGIN PRIVATE KEY-----\n", f"# endpoints: {CANARY}\n", CANARY),
-    ],
+    PEER_YAML + f"password: {CANARY}\n",
+    PEER_YAML + f"PassWord: {CANARY}\n",
+    PEER_YAML + f"username: {CANARY}\n",
+    *(f"endpoints:\n- https://root:{CANARY}@10.0.0.1:2379\n", f"endpoints: {CANARY}\n", f"endpoints: [{CANARY}"),
+    *(f"endpoints:\n- '{CANARY}'\n# -----BEGIN PRIVATE KEY-----\n", f"# endpoints: {CANARY}\n", CANARY),
 )
 def test_a_configuration_with_credentials_or_of_another_form_is_not_shown(content: str) -> None:
     facts = peer_keys({"c2": content.encode()})["c2"]
@@ -194,10 +191,7 @@ def test_users_are_read_in_order_and_an_empty_value_is_an_empty_list(text: str, 
     assert list(found) == users and problem == ""
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    "text", ["users: [", "users: x", "- a", "users:\n- remote-a", "users:\n- name: a", "users:\n- name: 3\n  role: x", "x" * 300_000]
-)
+@one_test("text", "users: [", "users: x", "- a", "users:\n- remote-a", "users:\n- name: a", "users:\n- name: 3\n  role: x", "x" * 300_000)
 def test_users_that_cannot_be_parsed_are_a_problem_without_users(text: str) -> None:
     found, problem = parse_users(text)
     assert found == {} and problem.startswith("users.yaml ")

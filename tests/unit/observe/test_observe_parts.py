@@ -19,7 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.po
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.service import service_facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.observe.workloads import workload_facts
 from tests.testing.observed_objects import node, pod, secret
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 AEAD = b"3+ rfc4106(gcm(aes)) 0xCAFE01 128"
 
@@ -32,17 +32,14 @@ def test_one_ipsec_key_in_other_spellings_is_the_same_key(same: bytes) -> None:
     assert parse_keys(same) == parse_keys(AEAD)
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "other",
-    [
-        b"3+ rfc4106(gcm(aes)) cafe02 128",
-        b"3+ rfc4106(gcm(aes)) cafe01 96",
-        b"3+ rfc4106(gcm(camellia)) cafe01 128",
-        b"4+ rfc4106(gcm(aes)) cafe01 128",
-        b"3 hmac(sha256) cafe01 cbc(aes) cafe01",
-        AEAD + b"\n" + b"4+ rfc4106(gcm(aes)) cafe02 128",
-    ],
+    b"3+ rfc4106(gcm(aes)) cafe02 128",
+    b"3+ rfc4106(gcm(aes)) cafe01 96",
+    b"3+ rfc4106(gcm(camellia)) cafe01 128",
+    b"4+ rfc4106(gcm(aes)) cafe01 128",
+    b"3 hmac(sha256) cafe01 cbc(aes) cafe01",
+    AEAD + b"\n" + b"4+ rfc4106(gcm(aes)) cafe02 128",
 )
 def test_another_ipsec_key_is_another_key(other: bytes) -> None:
     keys, problem = parse_keys(other)
@@ -54,10 +51,17 @@ def test_the_interface_of_the_long_form_is_no_part_of_the_key() -> None:
     assert parse_keys(line + b" eth0") == parse_keys(line)
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "broken",
-    [b"", b"\n", b"rfc4106(gcm(aes)) cafe01 128", b"0 a b c", b"16 a b c", b"3 a", b"\xff\xfe", b"3 a b c d e f", b"9" * 5000 + b" a b c"],
+    b"",
+    b"\n",
+    b"rfc4106(gcm(aes)) cafe01 128",
+    b"0 a b c",
+    b"16 a b c",
+    b"3 a",
+    b"\xff\xfe",
+    b"3 a b c d e f",
+    b"9" * 5000 + b" a b c",
 )
 def test_keys_that_agents_refuse_are_a_problem_without_a_value(broken: bytes) -> None:
     keys, problem = parse_keys(broken)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mesh_operator.source.endpoints import urls_of
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 PATH = "/services/apiexport/2k5m8k3p1q7z/edge-portal-networking"
 
@@ -23,8 +23,7 @@ def test_one_url_per_shard_in_the_order_of_the_slice_and_none_twice() -> None:
     assert urls_of(made(one, other, one)) == (one, other)
 
 
-@in_one_test
-@pytest.mark.parametrize("found", [None, {}, {"status": {}}, {"status": None}, {"status": {"endpoints": None}}, made(), made("")])
+@one_test("found", None, {}, {"status": {}}, {"status": None}, {"status": {"endpoints": None}}, made(), made(""))
 def test_a_slice_without_endpoints_has_no_urls(found: dict[str, Any] | None) -> None:
     assert urls_of(found) == ()
     assert urls_of(found, "https://outside") == ()

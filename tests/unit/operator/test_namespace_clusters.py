@@ -24,7 +24,7 @@ from mesh_operator.credentials.namespace_clusters import TOO_MANY, TOO_MANY_GIVE
 from mesh_operator.source.namespaces import workspace_of, workspace_of_label
 from mesh_operator.source.stored import Stored
 from tests.testing.properties import examples
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 from tests.testing.secret_server import SecretServer
 
 TEAM: Final = "0123456789abcdef"
@@ -63,39 +63,33 @@ def resolved(*secrets: Object, kubernetes_cluster: bool = False, error: bool = F
     return clusters_of(server).resolve_all(KEY, {"c1": known}, lambda: False)["c1"]
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("secrets", "text"),
-    [
-        ([secret("any", OWN)], "a3ViZQ=="),
-        ([secret("any", OWN, value="dmFsdWU=")], "dmFsdWU="),
-        ([secret("c1-kubeconfig", CAPI, value="dmFsdWU=")], "dmFsdWU="),
-        ([secret("c1", ARGO, server="cw==", config="Yw==")], '{"server": "cw==", "config": "Yw=="}'),
-        ([secret("of-team-a", GIVEN, "platform")], "a3ViZQ=="),
-        ([secret("any", OWN, value="b3du"), secret("c1-kubeconfig", CAPI), secret("of-team-a", GIVEN, "platform")], "b3du"),
-    ],
+@one_test(
+    "secrets text",
+    ([secret("any", OWN)], "a3ViZQ=="),
+    ([secret("any", OWN, value="dmFsdWU=")], "dmFsdWU="),
+    ([secret("c1-kubeconfig", CAPI, value="dmFsdWU=")], "dmFsdWU="),
+    ([secret("c1", ARGO, server="cw==", config="Yw==")], '{"server": "cw==", "config": "Yw=="}'),
+    ([secret("of-team-a", GIVEN, "platform")], "a3ViZQ=="),
+    ([secret("any", OWN, value="b3du"), secret("c1-kubeconfig", CAPI), secret("of-team-a", GIVEN, "platform")], "b3du"),
 )
 def test_a_cluster_is_found_by_each_kind_of_secret_and_the_tenants_own_label_goes_first(secrets: list[Object], text: str) -> None:
     found = resolved(*secrets)
     assert isinstance(found, SealedKubeconfig) and found.text == text
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("secrets", "reason"),
-    [
-        ([], "ClusterNotFound"),
-        ([secret("any", {CLUSTER_LABEL: "c2"})], "ClusterNotFound"),
-        ([secret("any", OWN, "team-b")], "ClusterNotFound"),
-        ([secret("c1-kubeconfig", {})], "ClusterNotFound"),
-        ([secret("c1-kubeconfig", {"cluster.x-k8s.io/cluster-name": "c2"})], "ClusterNotFound"),
-        ([secret("c2", ARGO)], "ClusterNotFound"),
-        ([secret("of-team-b", {**GIVEN, "edge-connect.eu/source-workspace": "team-b"}, "platform")], "ClusterNotFound"),
-        ([secret("given", GIVEN, "team-b")], "ClusterNotFound"),
-        ([secret("one", OWN), secret("two", OWN)], "ClusterAmbiguous"),
-        ([secret("any", OWN, other="eA==")], "KubeconfigMissing"),
-        ([secret("any", OWN, kubeconfig="a" * 200_000)], "KubeconfigRefused"),
-    ],
+@one_test(
+    "secrets reason",
+    ([], "ClusterNotFound"),
+    ([secret("any", {CLUSTER_LABEL: "c2"})], "ClusterNotFound"),
+    ([secret("any", OWN, "team-b")], "ClusterNotFound"),
+    ([secret("c1-kubeconfig", {})], "ClusterNotFound"),
+    ([secret("c1-kubeconfig", {"cluster.x-k8s.io/cluster-name": "c2"})], "ClusterNotFound"),
+    ([secret("c2", ARGO)], "ClusterNotFound"),
+    ([secret("of-team-b", {**GIVEN, "edge-connect.eu/source-workspace": "team-b"}, "platform")], "ClusterNotFound"),
+    ([secret("given", GIVEN, "team-b")], "ClusterNotFound"),
+    ([secret("one", OWN), secret("two", OWN)], "ClusterAmbiguous"),
+    ([secret("any", OWN, other="eA==")], "KubeconfigMissing"),
+    ([secret("any", OWN, kubeconfig="a" * 200_000)], "KubeconfigRefused"),
 )
 def test_no_secret_of_another_namespace_or_name_is_used(secrets: list[Object], reason: str) -> None:
     found = resolved(*secrets)

@@ -30,13 +30,12 @@ from tests.testing.provider_examples import (
     recorded,
     request,
 )
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 
 SCHEMAS = schemas()
 
 
-@in_one_test
-@pytest.mark.parametrize("name", CASES)
+@one_test("name", *CASES)
 def test_an_example_of_the_provider_is_accepted_and_compiles_to_what_is_recorded(name: str) -> None:
     for obj in objects(CASES[name]):
         assert misfits(obj["spec"], SCHEMAS[obj["kind"]]["properties"]["spec"]) == []

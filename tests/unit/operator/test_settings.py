@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import can_be_permitted
 from mesh_operator.base.settings import Settings, parse_settings
 from tests.collection_path import CHECKOUT
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 NEEDED = ("--kcp-kubeconfig", "kcp.yaml", "--mgmt-kubeconfig", "mgmt.yaml", "--node-id", "node-1")
 
@@ -49,10 +49,7 @@ def test_in_a_pod_the_management_plane_may_be_the_pods_own_cluster() -> None:
     assert parse_settings([*NEEDED[:2], *NEEDED[4:]], {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}).mgmt_kubeconfig == ""
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("30s", 30), ("5m", 300), ("1h30m", 5400), ("90", 90), ("1h0m5s", 3605), ("2h", 7200), ("1m30", 90)]
-)
+@one_test("text seconds", ("30s", 30), ("5m", 300), ("1h30m", 5400), ("90", 90), ("1h0m5s", 3605), ("2h", 7200), ("1m30", 90))
 def test_durations(text: str, seconds: float) -> None:
     assert parse_settings([*NEEDED, "--mesh-check-interval", text], {}).mesh_check_interval == seconds
 
@@ -97,19 +94,16 @@ def test_bad_input_names_its_flag_and_is_not_quoted_where_it_may_hold_a_password
         assert "pw" not in said
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("flag", "field", "given_", "parsed"),
-    [
-        ("--health-addr", "health_addr", "[::1]:8081", "[::1]:8081"),
-        ("--health-addr", "health_addr", "127.0.0.1:0", "127.0.0.1:0"),
-        ("--mgmt-cluster-resource", "mgmt_cluster_resource", "clusters.v1beta2.cluster.x-k8s.io", "clusters.v1beta2.cluster.x-k8s.io"),
-        ("--mgmt-match", "mgmt_match", "label", "label"),
-        ("--mgmt-match", "mgmt_match", "name=1a2b3c4d5e6f7a8b", "name=1a2b3c4d5e6f7a8b"),
-        ("--kcp-external-url", "kcp_external_url", "https://kcp.example:6443/", "https://kcp.example:6443/"),
-        ("--kcp-external-url", "kcp_external_url", "https://[fd00::1]:6443", "https://[fd00::1]:6443"),
-        ("--max-runs", "max_runs", "8", 8),
-    ],
+@one_test(
+    "flag field given_ parsed",
+    ("--health-addr", "health_addr", "[::1]:8081", "[::1]:8081"),
+    ("--health-addr", "health_addr", "127.0.0.1:0", "127.0.0.1:0"),
+    ("--mgmt-cluster-resource", "mgmt_cluster_resource", "clusters.v1beta2.cluster.x-k8s.io", "clusters.v1beta2.cluster.x-k8s.io"),
+    ("--mgmt-match", "mgmt_match", "label", "label"),
+    ("--mgmt-match", "mgmt_match", "name=1a2b3c4d5e6f7a8b", "name=1a2b3c4d5e6f7a8b"),
+    ("--kcp-external-url", "kcp_external_url", "https://kcp.example:6443/", "https://kcp.example:6443/"),
+    ("--kcp-external-url", "kcp_external_url", "https://[fd00::1]:6443", "https://[fd00::1]:6443"),
+    ("--max-runs", "max_runs", "8", 8),
 )
 def test_good_input(flag: str, field: str, given_: str, parsed: Any) -> None:
     assert getattr(parse_settings([*NEEDED, flag, given_], {}), field) == parsed
@@ -212,16 +206,13 @@ def test_annotations_that_items_may_set_are_listed_one_by_one() -> None:
     assert parse_settings([*NEEDED, *flags], {}).allowed_annotations == ("example.com/team", "external-dns.alpha.kubernetes.io/hostname")
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "key",
-    [
-        *(
-            *("team", "example.com/", "example.com/*", "Example.com/team", "a/b/c", "example.com/a b", "", f"example.com/{'x' * 64}"),
-            f"{'a.' * 127}com/team",
-        ),
-        *("cilium-mesh.edge-portal.eu/item", "global-service.cilium-mesh.edge-portal.eu/0123456789ab"),
-    ],
+    *(
+        *("team", "example.com/", "example.com/*", "Example.com/team", "a/b/c", "example.com/a b", "", f"example.com/{'x' * 64}"),
+        f"{'a.' * 127}com/team",
+    ),
+    *("cilium-mesh.edge-portal.eu/item", "global-service.cilium-mesh.edge-portal.eu/0123456789ab"),
 )
 def test_what_is_no_key_or_one_of_this_project_is_no_annotation_to_allow(key: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--allow-annotation" in refused(capsys, *NEEDED, f"--allow-annotation={key}")
@@ -247,16 +238,13 @@ def test_a_finalizer_of_a_provider_is_named_with_its_domain(name: str) -> None:
     assert parse_settings([*NEEDED, "--provider-finalizer", name], {}).provider_finalizer == (name,)
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "name",
-    [
-        *(
-            *("foregroundDeletion", "orphan", "", "a b.com/x", "example.com/", "kubernetes.io/pvc-protection", "apis.kcp.io/apibinding"),
-            "kcp.io",
-        ),
-        *("service.kubernetes.io/load-balancer-cleanup", "networking.edge-portal.eu/clustermeshbinding-cleanup"),
-    ],
+    *(
+        *("foregroundDeletion", "orphan", "", "a b.com/x", "example.com/", "kubernetes.io/pvc-protection", "apis.kcp.io/apibinding"),
+        "kcp.io",
+    ),
+    *("service.kubernetes.io/load-balancer-cleanup", "networking.edge-portal.eu/clustermeshbinding-cleanup"),
 )
 def test_a_finalizer_of_the_operator_of_kubernetes_or_of_kcp_is_none_of_a_provider(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "--provider-finalizer" in refused(capsys, *NEEDED, f"--provider-finalizer={name}")

@@ -33,7 +33,7 @@ from tests.testing.crd_schema import misfits, schemas
 from tests.testing.crd_statuses import Made, statuses
 from tests.testing.facts_builders import NOW
 from tests.testing.known import known
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 
 LATER = NOW + timedelta(seconds=60)
 T0 = "2026-09-01T12:00:00Z"
@@ -254,17 +254,14 @@ def test_a_spec_that_was_accepted_stays_so_until_it_changes() -> None:
 # Runs without a result
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (None, "Error"),
-        ({"phase": "Pending"}, "Pending"),
-        ({"phase": "Error"}, "Error"),
-        ({"phase": "Connecting"}, "Connecting"),
-        ({"phase": "Connected"}, "Degraded"),
-        ({"phase": "Degraded"}, "Degraded"),
-    ],
+@one_test(
+    "before after",
+    (None, "Error"),
+    ({"phase": "Pending"}, "Pending"),
+    ({"phase": "Error"}, "Error"),
+    ({"phase": "Connecting"}, "Connecting"),
+    ({"phase": "Connected"}, "Degraded"),
+    ({"phase": "Degraded"}, "Degraded"),
 )
 def test_a_failed_run_degrades_what_was_good_and_leaves_other_phases(before: dict[str, Any] | None, after: str) -> None:
     found = status_of_failed_run(stored(BINDING, before), RUN, NOW)

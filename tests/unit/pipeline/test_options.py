@@ -7,8 +7,6 @@ from __future__ import annotations
 from dataclasses import fields
 from importlib import import_module
 
-import pytest
-
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import (
     ConnectOptions,
     FleetOptions,
@@ -17,7 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.o
     MembersOptions,
     Options,
 )
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 PLUGINS = "ansible_collections.edge_portal.cilium_mesh.plugins"
 WHOLE = {"mesh_connect": ConnectOptions, "mesh_apply": ConnectOptions, "mesh_items": ItemsOptions}
@@ -35,8 +33,7 @@ SOME = {
 }
 
 
-@in_one_test
-@pytest.mark.parametrize(("action", "options"), [*WHOLE.items(), *SOME.items()])
+@one_test("action options", *WHOLE.items(), *SOME.items())
 def test_an_option_has_the_same_default_in_the_action_and_in_the_run(action: str, options: type[Options]) -> None:
     spec = import_module(f"{PLUGINS}.action.{action}").ActionModule.SPEC
     shared = [field.name for field in fields(options) if field.name in spec]

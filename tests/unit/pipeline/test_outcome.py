@@ -21,7 +21,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.o
     refusal_sentence,
 )
 from tests.testing.facts_builders import failure
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 BLOCKING = Finding(code="CM-CIDR-01", severity=Severity.BLOCKING, cluster="c1", summary="Pod networks overlap")
 
@@ -46,17 +46,14 @@ def test_an_error_fails_the_task_and_keeps_what_was_found() -> None:
     assert result["findings"][0]["anchor"] == "docs/runbooks/CM-CIDR-01.md"
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("outcome", "seconds"),
-    [
-        (Outcome(status={"phase": "Connected"}), 300),
-        (Outcome(status={"phase": "Connecting"}), 15),
-        (Outcome(status={"phase": "Degraded"}), 60),
-        (Outcome(changed=True), 15),
-        (Outcome(changed=True, error="writing failed"), 60),
-        (Outcome(), 60),
-    ],
+@one_test(
+    "outcome seconds",
+    (Outcome(status={"phase": "Connected"}), 300),
+    (Outcome(status={"phase": "Connecting"}), 15),
+    (Outcome(status={"phase": "Degraded"}), 60),
+    (Outcome(changed=True), 15),
+    (Outcome(changed=True, error="writing failed"), 60),
+    (Outcome(), 60),
 )
 def test_when_to_look_again_follows_the_phase(outcome: Outcome, seconds: int) -> None:
     assert outcome.requeue_seconds == seconds

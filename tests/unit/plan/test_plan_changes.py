@@ -19,7 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.stored import options_data, stored_plan
 from tests.testing.facts_builders import NOW, apiserver_workload, cluster_facts, key_facts, mesh_of, peer_secret
 from tests.testing.link_plans import plan_links
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.simulated_apply import SimulatedClusters
 
 PARAMETERS: dict[str, Any] = {
@@ -56,21 +56,18 @@ def served_by(address: str) -> dict[str, Any]:
     return {"service": replace(service, ingress_ips=(address,))}
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("section", "override"),
-    [
-        ("identity", {"uid": "another"}),
-        ("cilium", {"apiserver": apiserver_workload("1.20.0", users=False)}),
-        ("endpoint", {"endpoint_override": "192.0.2.99:2379"}),
-        ("service", served_by("192.0.2.99")),
-        ("certificates", {"remote_cert": replace(cluster_facts("c2", version="1.20.0").remote_cert, key_matches=None)}),
-        ("ca", {"ca": replace(cluster_facts("c2").ca, digest="0" * 64)}),
-        ("peers", {"kvstoremesh": peer_secret("cilium-kvstoremesh", {"elsewhere": key_facts("x")})}),
-        ("users", {"users": replace(cluster_facts("c2", version="1.20.0").users, text="users: []\n")}),
-        ("aliases", {"apiserver": apiserver_workload("1.20.0", aliases=[HostAlias(ip="192.0.2.9", hostnames=("a.example.com",))])}),
-        ("registry", {"registry": RegistryFacts(present=True, uid="u", resource_version="1", text="", managers=("someone",))}),
-    ],
+@one_test(
+    "section override",
+    ("identity", {"uid": "another"}),
+    ("cilium", {"apiserver": apiserver_workload("1.20.0", users=False)}),
+    ("endpoint", {"endpoint_override": "192.0.2.99:2379"}),
+    ("service", served_by("192.0.2.99")),
+    ("certificates", {"remote_cert": replace(cluster_facts("c2", version="1.20.0").remote_cert, key_matches=None)}),
+    ("ca", {"ca": replace(cluster_facts("c2").ca, digest="0" * 64)}),
+    ("peers", {"kvstoremesh": peer_secret("cilium-kvstoremesh", {"elsewhere": key_facts("x")})}),
+    ("users", {"users": replace(cluster_facts("c2", version="1.20.0").users, text="users: []\n")}),
+    ("aliases", {"apiserver": apiserver_workload("1.20.0", aliases=[HostAlias(ip="192.0.2.9", hostnames=("a.example.com",))])}),
+    ("registry", {"registry": RegistryFacts(present=True, uid="u", resource_version="1", text="", managers=("someone",))}),
 )
 def test_a_change_is_reported_by_cluster_and_section(section: str, override: dict[str, Any]) -> None:
     before = facts_of("c1", "c2")
@@ -165,19 +162,16 @@ def test_a_stored_plan_brings_its_hash_and_its_options() -> None:
     assert bare.parameters == {}
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"hash": "12"}, "no hash of 64"),
-        ({"steps": "none"}, "no list of steps"),
-        ({"steps": ["x"]}, "no list of steps"),
-        ({"options": None}, "with which options"),
-        ({"options": {**OPTIONS, "trust": "blind"}}, "option trust"),
-        ({"options": {**OPTIONS, "certificateDays": True}}, "option certificateDays"),
-        ({"options": {**OPTIONS, "repair": "yes"}}, "option repair"),
-        ({"reliedOn": {"c1": "x"}}, "cluster by cluster"),
-    ],
+@one_test(
+    "change says",
+    ({"hash": "12"}, "no hash of 64"),
+    ({"steps": "none"}, "no list of steps"),
+    ({"steps": ["x"]}, "no list of steps"),
+    ({"options": None}, "with which options"),
+    ({"options": {**OPTIONS, "trust": "blind"}}, "option trust"),
+    ({"options": {**OPTIONS, "certificateDays": True}}, "option certificateDays"),
+    ({"options": {**OPTIONS, "repair": "yes"}}, "option repair"),
+    ({"reliedOn": {"c1": "x"}}, "cluster by cluster"),
 )
 def test_what_is_no_plan_is_refused_with_what_is_wrong(change: dict[str, Any], says: str) -> None:
     data = {**planned(facts_of("c1", "c2")).to_dict(), **change}

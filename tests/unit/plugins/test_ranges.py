@@ -15,7 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.bindi
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.arguments import HANDED
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.spec import option_problems, spec_of
 from tests.testing.options import bounds_of, modules
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 NUMBERS = [
     (module, name) for module, options in modules().items() for name, option in options.items() if option["type"] in ("int", "float")
@@ -26,8 +26,7 @@ def problems(module: str, name: str, value: Any, *variables: str) -> list[str]:
     return option_problems(module, spec_of(module), {name: value}, variables)
 
 
-@in_one_test
-@pytest.mark.parametrize(("module", "name"), NUMBERS)
+@one_test("module name", *NUMBERS)
 def test_a_number_is_taken_at_its_bounds_and_refused_beyond(module: str, name: str) -> None:
     option = spec_of(module)[name]
     least, most = option["minimum"], option["maximum"]
@@ -71,8 +70,7 @@ def test_a_float_that_is_no_number_is_refused() -> None:
     assert problems("mesh_verify", "probe_timeout", float("nan")) == ["probe_timeout is nan; use 0.1 to 60.0"]
 
 
-@in_one_test
-@pytest.mark.parametrize(("module", "name"), [(module, name) for module, options in HANDED.items() for name in options])
+@one_test("module name", *[(module, name) for module, options in HANDED.items() for name in options])
 def test_the_message_names_the_variable_that_a_role_or_playbook_read(module: str, name: str) -> None:
     for variable in HANDED[module][name]:
         [told] = problems(module, name, 10**9, variable)
@@ -90,8 +88,7 @@ def schemas(schema: Any, path: str) -> Iterator[tuple[str, Any]]:
 EVERY_NUMBER = [entry for specs in (SPECS, FLEET_SPECS) for kind, spec in specs.items() for entry in schemas(spec, kind)]
 
 
-@in_one_test
-@pytest.mark.parametrize(("path", "schema"), EVERY_NUMBER)
+@one_test("path schema", *EVERY_NUMBER)
 def test_every_number_of_an_item_has_a_range(path: str, schema: Any) -> None:
     assert {"minimum", "maximum"} <= set(schema) or "pattern" in schema, path
 

@@ -14,7 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play impor
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.variables import KNOWN, unknown_variables
 from tests.collection_path import CHECKOUT
 from tests.testing.options import SETUPS, own_names, playbook_variables
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 PAGE = (CHECKOUT / "docs" / "variables.md").read_text(encoding="utf-8").partition("## Variables of playbooks")[2]
 DOCUMENTED = sorted(set(re.findall(r"(?m)^\| `(\w+)` \|", PAGE)))
@@ -35,8 +35,7 @@ def test_every_documented_variable_and_every_result_of_our_own_is_accepted() -> 
     assert unknown_variables(dict.fromkeys([*NAMES, *own_names()]), {"c1": NAMES}) == []
 
 
-@in_one_test
-@pytest.mark.parametrize("name", NAMES)
+@one_test("name", *NAMES)
 def test_every_variable_with_a_letter_less_is_refused_with_the_right_name(name: str) -> None:
     for wrong in sorted(one_letter_less(name)):
         [told] = unknown_variables({wrong: 1}, {})

@@ -20,7 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.e
     subject_of_cnp,
 )
 from tests.testing.policy_worlds import ALLOWED, DENIED, UNKNOWN, VERSIONS, outcome, pod, world
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 
 CLUSTER, NAMESPACE = "io.cilium.k8s.policy.cluster", "io.kubernetes.pod.namespace"
 
@@ -57,48 +57,45 @@ def test_subjects(namespace: str, value: dict[str, object], expected: set[object
     assert shown(subject_of_cnp(value, namespace)) == expected
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("namespace", "cluster", "value", "expected"),
-    [
-        ("default", "", {}, {(f"k8s:{NAMESPACE}", "In", ("default",))}),
-        # set-any-source-for-namespace
-        ("default", "", {"matchLabels": {f"any:{NAMESPACE}": "ns-2"}}, {(f"any:{NAMESPACE}", "In", ("ns-2",))}),
-        ("default", "", {"matchLabels": {NAMESPACE: "ns-2"}}, {(f"any:{NAMESPACE}", "In", ("ns-2",))}),
-        # set-cluster-by-default
-        ("default", "c1", {}, {(f"k8s:{NAMESPACE}", "In", ("default",)), (f"k8s:{CLUSTER}", "In", ("c1",))}),
-        (
-            "default",
-            "c1",
-            {"matchLabels": {f"k8s:{CLUSTER}": "c2"}},
-            {(f"k8s:{NAMESPACE}", "In", ("default",)), (f"k8s:{CLUSTER}", "In", ("c2",))},
-        ),
-        # parse-in-namespace-with-ns-labels-selector
-        (
-            "default",
-            "",
-            {"matchLabels": {"any:io.cilium.k8s.namespace.labels.team": "a"}},
-            {("any:io.cilium.k8s.namespace.labels.team", "In", ("a",))},
-        ),
-        # the same in a clusterwide one: labels of namespaces do not spare it the namespace (getEndpointSelector)
-        (
-            "",
-            "",
-            {"matchLabels": {"k8s:io.cilium.k8s.namespace.labels.team": "a"}},
-            {("k8s:io.cilium.k8s.namespace.labels.team", "In", ("a",)), (f"k8s:{NAMESPACE}", "Exists", ())},
-        ),
-        # wildcard-to-from-endpoints-with-ccnp
-        ("", "", {}, {(f"k8s:{NAMESPACE}", "Exists", ())}),
-        # a reserved label: nothing is added at all
-        ("default", "c1", {"matchLabels": {"reserved:host": ""}}, {("reserved:host", "In", ("",))}),
-        # any operator on the key of clusters suppresses the default
-        (
-            "default",
-            "c1",
-            {"matchExpressions": [{"key": CLUSTER, "operator": "Exists"}]},
-            {(f"k8s:{NAMESPACE}", "In", ("default",)), (f"any:{CLUSTER}", "Exists", ())},
-        ),
-    ],
+@one_test(
+    "namespace cluster value expected",
+    ("default", "", {}, {(f"k8s:{NAMESPACE}", "In", ("default",))}),
+    # set-any-source-for-namespace
+    ("default", "", {"matchLabels": {f"any:{NAMESPACE}": "ns-2"}}, {(f"any:{NAMESPACE}", "In", ("ns-2",))}),
+    ("default", "", {"matchLabels": {NAMESPACE: "ns-2"}}, {(f"any:{NAMESPACE}", "In", ("ns-2",))}),
+    # set-cluster-by-default
+    ("default", "c1", {}, {(f"k8s:{NAMESPACE}", "In", ("default",)), (f"k8s:{CLUSTER}", "In", ("c1",))}),
+    (
+        "default",
+        "c1",
+        {"matchLabels": {f"k8s:{CLUSTER}": "c2"}},
+        {(f"k8s:{NAMESPACE}", "In", ("default",)), (f"k8s:{CLUSTER}", "In", ("c2",))},
+    ),
+    # parse-in-namespace-with-ns-labels-selector
+    (
+        "default",
+        "",
+        {"matchLabels": {"any:io.cilium.k8s.namespace.labels.team": "a"}},
+        {("any:io.cilium.k8s.namespace.labels.team", "In", ("a",))},
+    ),
+    # the same in a clusterwide one: labels of namespaces do not spare it the namespace (getEndpointSelector)
+    (
+        "",
+        "",
+        {"matchLabels": {"k8s:io.cilium.k8s.namespace.labels.team": "a"}},
+        {("k8s:io.cilium.k8s.namespace.labels.team", "In", ("a",)), (f"k8s:{NAMESPACE}", "Exists", ())},
+    ),
+    # wildcard-to-from-endpoints-with-ccnp
+    ("", "", {}, {(f"k8s:{NAMESPACE}", "Exists", ())}),
+    # a reserved label: nothing is added at all
+    ("default", "c1", {"matchLabels": {"reserved:host": ""}}, {("reserved:host", "In", ("",))}),
+    # any operator on the key of clusters suppresses the default
+    (
+        "default",
+        "c1",
+        {"matchExpressions": [{"key": CLUSTER, "operator": "Exists"}]},
+        {(f"k8s:{NAMESPACE}", "In", ("default",)), (f"any:{CLUSTER}", "Exists", ())},
+    ),
 )
 def test_peers(namespace: str, cluster: str, value: dict[str, object], expected: set[object]) -> None:
     local = local_cluster_requirement(cluster, bool(cluster))
@@ -112,20 +109,17 @@ FRONTEND = (
 )
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("version", "config", "other_cluster"),
-    [
-        ("1.16.19", {}, ALLOWED),
-        ("1.17.9", {}, ALLOWED),
-        ("1.17.9", {"policy-default-local-cluster": "true"}, ALLOWED),  # agents of 1.17 do not know the key
-        ("1.18.11", {}, ALLOWED),
-        ("1.18.11", {"policy-default-local-cluster": "true"}, DENIED),
-        ("1.19.5", {}, DENIED),
-        ("1.19.5", {"policy-default-local-cluster": "false"}, ALLOWED),
-        ("1.20.2", {}, DENIED),
-        ("1.20.2", {"policy-default-local-cluster": "false"}, ALLOWED),
-    ],
+@one_test(
+    "version config other_cluster",
+    ("1.16.19", {}, ALLOWED),
+    ("1.17.9", {}, ALLOWED),
+    ("1.17.9", {"policy-default-local-cluster": "true"}, ALLOWED),  # agents of 1.17 do not know the key
+    ("1.18.11", {}, ALLOWED),
+    ("1.18.11", {"policy-default-local-cluster": "true"}, DENIED),
+    ("1.19.5", {}, DENIED),
+    ("1.19.5", {"policy-default-local-cluster": "false"}, ALLOWED),
+    ("1.20.2", {}, DENIED),
+    ("1.20.2", {"policy-default-local-cluster": "false"}, ALLOWED),
 )
 def test_a_peer_without_a_cluster(version: str, config: dict[str, str], other_cluster: object) -> None:
     """The reason why intents always name the cluster."""

@@ -19,7 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.e
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.verdict import PolicyOutcome, verdict
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.evaluate.world import PolicyWorld
 from tests.testing.policy_worlds import ALLOWED, DENIED, UNKNOWN, VERSIONS, WORLD, judged, outcome, pod, policy_facts, world
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 
 
 def cnp(name: str = "web", *, namespace: str = "default", kind: str = "CiliumNetworkPolicy", **spec: Any) -> Any:
@@ -65,19 +65,16 @@ def test_enable_default_deny_can_be_switched_off(version: str, denied: bool) -> 
     assert outcome(there, pod(app="api"), pod()) is (DENIED if denied else ALLOWED)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("config", "selected", "free"),
-    [
-        ({}, DENIED, ALLOWED),
-        ({"enable-policy": "default"}, DENIED, ALLOWED),
-        ({"enable-policy": "always"}, DENIED, DENIED),
-        ({"enable-policy": "never"}, ALLOWED, ALLOWED),
-        ({"policy-audit-mode": "true"}, ALLOWED, ALLOWED),
-        ({"enable-cilium-network-policy": "false"}, ALLOWED, ALLOWED),
-        ({"static-cnp-path": "/policies"}, UNKNOWN, UNKNOWN),
-        ({"enable-k8s-cluster-network-policy": "true"}, UNKNOWN, UNKNOWN),
-    ],
+@one_test(
+    "config selected free",
+    ({}, DENIED, ALLOWED),
+    ({"enable-policy": "default"}, DENIED, ALLOWED),
+    ({"enable-policy": "always"}, DENIED, DENIED),
+    ({"enable-policy": "never"}, ALLOWED, ALLOWED),
+    ({"policy-audit-mode": "true"}, ALLOWED, ALLOWED),
+    ({"enable-cilium-network-policy": "false"}, ALLOWED, ALLOWED),
+    ({"static-cnp-path": "/policies"}, UNKNOWN, UNKNOWN),
+    ({"enable-k8s-cluster-network-policy": "true"}, UNKNOWN, UNKNOWN),
 )
 def test_modes(config: dict[str, str], selected: PolicyOutcome, free: PolicyOutcome) -> None:
     there = world({"c1": [cnp(namespace="guarded", ingress=[{}])]}, config=config)
@@ -119,21 +116,18 @@ def test_reasons_name_policies() -> None:
     assert judged(there, pod(), pod(namespace="x")).ingress.shown == "no policy isolates it (ingress)"
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "rule",
-    [
-        {"toPorts": [{"ports": [{"port": "80", "protocol": "TCP"}], "rules": {"http": [{"method": "GET"}]}}]},
-        {"toPorts": [{"ports": [{"port": "80", "protocol": "TCP"}], "serverNames": ["a.example"]}]},
-        {"toPorts": [{"ports": [{"port": "http", "protocol": "TCP"}]}]},
-        {"fromEntities": ["all"], "authentication": {"mode": "required"}},
-        {"fromGroups": [{"aws": {}}]},
-        {"fromEndpoints": [{"matchLabels": {"io.cilium.k8s.policy.serviceaccount": "web"}}]},
-        {"fromEntities": ["galaxy"]},
-        {"fromEntities": ["all"], "fromEndpoints": [{}]},
-        {"toPorts": [{"ports": [{"port": "080", "protocol": "TCP"}]}]},
-        {"toPorts": [{"ports": [{"port": "80", "protocol": "TCP"}]}], "icmps": [{"fields": [{"type": 8}]}]},
-    ],
+    {"toPorts": [{"ports": [{"port": "80", "protocol": "TCP"}], "rules": {"http": [{"method": "GET"}]}}]},
+    {"toPorts": [{"ports": [{"port": "80", "protocol": "TCP"}], "serverNames": ["a.example"]}]},
+    {"toPorts": [{"ports": [{"port": "http", "protocol": "TCP"}]}]},
+    {"fromEntities": ["all"], "authentication": {"mode": "required"}},
+    {"fromGroups": [{"aws": {}}]},
+    {"fromEndpoints": [{"matchLabels": {"io.cilium.k8s.policy.serviceaccount": "web"}}]},
+    {"fromEntities": ["galaxy"]},
+    {"fromEntities": ["all"], "fromEndpoints": [{}]},
+    {"toPorts": [{"ports": [{"port": "080", "protocol": "TCP"}]}]},
+    {"toPorts": [{"ports": [{"port": "80", "protocol": "TCP"}]}], "icmps": [{"fields": [{"type": 8}]}]},
 )
 def test_what_cannot_be_decided_is_unknown(rule: dict[str, Any]) -> None:
     there = world({"c1": [cnp(ingress=[rule])]})

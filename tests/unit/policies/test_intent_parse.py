@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.input_problems import Problems
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import ConnectivityIntent, PortRule
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.parse import parse_intent
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 MEMBERS = ("c1", "c2", "c3")
 SOURCE = {"namespace": "production", "name": "frontend", "clusters": ["c1"]}
@@ -65,48 +65,42 @@ def test_every_pod_and_every_namespace_are_asked_for_in_words() -> None:
     assert source is not None and source.all_pods and source.all_namespaces and not source.labels and source.namespace == ""
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("written", "rule"),
-    [
-        ({"port": 80}, PortRule(protocol="TCP", port=80)),
-        ({"port": "8080"}, PortRule(protocol="TCP", port=8080)),
-        ({"protocol": "UDP", "port": 53, "endPort": 53}, PortRule(protocol="UDP", port=53)),
-        ({"protocol": "ANY", "port": 1, "endPort": 65535}, PortRule(protocol="ANY", port=1, end_port=65535)),
-        ({"protocol": "SCTP"}, PortRule(protocol="SCTP")),
-        ({"protocol": "ICMP", "type": 8}, PortRule(protocol="ICMP", icmp_type=8)),
-        ({"protocol": "ICMPv6", "type": "128"}, PortRule(protocol="ICMPv6", icmp_type=128)),
-    ],
+@one_test(
+    "written rule",
+    ({"port": 80}, PortRule(protocol="TCP", port=80)),
+    ({"port": "8080"}, PortRule(protocol="TCP", port=8080)),
+    ({"protocol": "UDP", "port": 53, "endPort": 53}, PortRule(protocol="UDP", port=53)),
+    ({"protocol": "ANY", "port": 1, "endPort": 65535}, PortRule(protocol="ANY", port=1, end_port=65535)),
+    ({"protocol": "SCTP"}, PortRule(protocol="SCTP")),
+    ({"protocol": "ICMP", "type": 8}, PortRule(protocol="ICMP", icmp_type=8)),
+    ({"protocol": "ICMPv6", "type": "128"}, PortRule(protocol="ICMPv6", icmp_type=128)),
 )
 def test_ports(written: dict[str, Any], rule: PortRule) -> None:
     assert parsed(ports=[written]).ports == (rule,)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("written", "words"),
-    [
-        ({"port": 0}, "ports[0].port: must be 1 to 65535, not 0"),
-        ({"port": 65536}, "ports[0].port: must be 1 to 65535, not 65536"),
-        ({"port": -1}, "ports[0].port: must be 1 to 65535, not -1"),
-        ({"port": 10**5000}, "ports[0].port: must be 1 to 65535, not a larger number"),
-        ({"port": True}, "ports[0].port: must be a number from 1 to 65535, not true or false"),
-        ({"port": "http"}, 'ports[0].port: must be a number from 1 to 65535, not "http"'),
-        ({"port": "٣"}, "ports[0].port: must be a number"),
-        ({"port": 80.5}, "ports[0].port: must be a number"),
-        ({"port": 90, "endPort": 80}, "ports[0].endPort: 80 is less than port 90"),
-        ({"endPort": 80}, "ports[0].port: is missing; endPort is the end of a range"),
-        ({"protocol": "tcp", "port": 80}, 'ports[0].protocol: "tcp" is not known; did you mean TCP?'),
-        ({"protocol": "TCP", "type": 8}, "ports[0].type: belongs to ICMP and ICMPv6"),
-        ({"protocol": "ICMP", "port": 8}, "ports[0].port: ICMP has types, not ports"),
-        ({"protocol": "ICMP", "type": 8, "endPort": 9}, "ports[0].endPort: ICMP has types, not ports"),
-        ({"protocol": "ICMP"}, "ports[0].type: is missing; a policy names each type of ICMP, such as 8"),
-        ({"protocol": "ICMPv6"}, "ports[0].type: is missing; a policy names each type of ICMPv6, such as 128"),
-        ({"protocol": "ICMP", "type": 0}, "ports[0].type: must be 1 to 255, not 0"),
-        ({"protocol": "ICMP", "type": 256}, "ports[0].type: must be 1 to 255, not 256"),
-        ({"prot": "TCP"}, "ports[0].prot: unknown key; did you mean port?"),
-        ("80", "ports[0]: must be a mapping"),
-    ],
+@one_test(
+    "written words",
+    ({"port": 0}, "ports[0].port: must be 1 to 65535, not 0"),
+    ({"port": 65536}, "ports[0].port: must be 1 to 65535, not 65536"),
+    ({"port": -1}, "ports[0].port: must be 1 to 65535, not -1"),
+    ({"port": 10**5000}, "ports[0].port: must be 1 to 65535, not a larger number"),
+    ({"port": True}, "ports[0].port: must be a number from 1 to 65535, not true or false"),
+    ({"port": "http"}, 'ports[0].port: must be a number from 1 to 65535, not "http"'),
+    ({"port": "٣"}, "ports[0].port: must be a number"),
+    ({"port": 80.5}, "ports[0].port: must be a number"),
+    ({"port": 90, "endPort": 80}, "ports[0].endPort: 80 is less than port 90"),
+    ({"endPort": 80}, "ports[0].port: is missing; endPort is the end of a range"),
+    ({"protocol": "tcp", "port": 80}, 'ports[0].protocol: "tcp" is not known; did you mean TCP?'),
+    ({"protocol": "TCP", "type": 8}, "ports[0].type: belongs to ICMP and ICMPv6"),
+    ({"protocol": "ICMP", "port": 8}, "ports[0].port: ICMP has types, not ports"),
+    ({"protocol": "ICMP", "type": 8, "endPort": 9}, "ports[0].endPort: ICMP has types, not ports"),
+    ({"protocol": "ICMP"}, "ports[0].type: is missing; a policy names each type of ICMP, such as 8"),
+    ({"protocol": "ICMPv6"}, "ports[0].type: is missing; a policy names each type of ICMPv6, such as 128"),
+    ({"protocol": "ICMP", "type": 0}, "ports[0].type: must be 1 to 255, not 0"),
+    ({"protocol": "ICMP", "type": 256}, "ports[0].type: must be 1 to 255, not 256"),
+    ({"prot": "TCP"}, "ports[0].prot: unknown key; did you mean port?"),
+    ("80", "ports[0]: must be a mapping"),
 )
 def test_a_bad_port(written: Any, words: str) -> None:
     assert any(problem.startswith(words) for problem in problems_of(ports=[written])), problems_of(ports=[written])
@@ -117,59 +111,53 @@ def test_a_port_that_is_there_twice_counts_once() -> None:
     assert parsed(ports=ports).ports == (PortRule(protocol="TCP", port=80),)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"source": side(name=None, allPods=False)}, "source: has allPods: false and no name"),
-        ({"source": side(name=None, allPods=False, selector={})}, "source: has allPods: false and no name"),
-        ({"source": {"allNamespaces": True}}, "source: selects every pod of every namespace"),
-        ({"source": {"allNamespaces": True, "selector": {}, "expressions": []}}, "source: selects every pod of every namespace"),
-        ({"source": side(namespace=None)}, "source.namespace: is missing"),
-        ({"source": {}}, "source: is missing"),
-        ({"source": {"selector": {}, "clusters": []}}, "source: is missing"),
-        ({"source": {"clusters": ["c1"]}}, "source.namespace: is missing"),
-        ({"destination": {"selector": {}}}, "destination.namespace: is missing"),
-        ({"source": None}, "source: is missing"),
-        ({"destination": None}, "destination: is missing"),
-        ({"action": None}, "action: is missing; use one of Allow, Deny, Isolate"),
-    ],
+@one_test(
+    "changes words",
+    ({"source": side(name=None, allPods=False)}, "source: has allPods: false and no name"),
+    ({"source": side(name=None, allPods=False, selector={})}, "source: has allPods: false and no name"),
+    ({"source": {"allNamespaces": True}}, "source: selects every pod of every namespace"),
+    ({"source": {"allNamespaces": True, "selector": {}, "expressions": []}}, "source: selects every pod of every namespace"),
+    ({"source": side(namespace=None)}, "source.namespace: is missing"),
+    ({"source": {}}, "source: is missing"),
+    ({"source": {"selector": {}, "clusters": []}}, "source: is missing"),
+    ({"source": {"clusters": ["c1"]}}, "source.namespace: is missing"),
+    ({"destination": {"selector": {}}}, "destination.namespace: is missing"),
+    ({"source": None}, "source: is missing"),
+    ({"destination": None}, "destination: is missing"),
+    ({"action": None}, "action: is missing; use one of Allow, Deny, Isolate"),
 )
 def test_what_is_forgotten_never_means_every_namespace(changes: dict[str, Any], words: str) -> None:
     assert any(problem.startswith(words) for problem in problems_of(**changes)), problems_of(**changes)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"action": "Permit"}, 'action: "Permit" is not known'),
-        ({"policyMode": "Global"}, 'policyMode: "Global" is not known'),
-        ({"source": side(clusters=["c9"])}, 'source.clusters[0]: "c9" is no member of the mesh'),
-        ({"source": side(clusters=["c1", "c1"])}, 'source.clusters[1]: "c1" is named twice'),
-        ({"source": side(clusters=[None])}, "source.clusters[0]: must be a text, not nothing"),
-        ({"source": side(clusters="c1")}, "source.clusters: must be a list"),
-        ({"source": side(selector={"app": "web"})}, "source.name: stands beside selector"),
-        ({"source": side(allPods=True)}, "source.allPods: stands beside name"),
-        ({"source": side(allNamespaces=True)}, "source.namespace: stands beside allNamespaces: true"),
-        ({"source": side(namespace="a.b")}, 'source.namespace: "a.b" is not a DNS-1123 label'),
-        ({"source": side(namespace="")}, 'source.namespace: "" is not a DNS-1123 label'),
-        ({"destination": {"allNamespaces": True, "allPods": True}}, "destination.allNamespaces: a policy of mode Namespaced"),
-        ({"action": "Isolate"}, "source: does not belong to action Isolate"),
-        ({"action": "Isolate", "source": None}, "ports: does not belong to action Isolate"),
-        (
-            {"action": "Isolate", "source": None, "ports": None, "probe": {"enabled": True, "method": "job"}},
-            "probe.method: an intent of action Isolate",
-        ),
-        ({"probe": {"enabled": True, "intervalSeconds": 9}}, "probe.intervalSeconds: must be 10 to 86400, not 9"),
-        ({"probe": {"intervalSeconds": False}}, "probe.intervalSeconds: must be a number"),
-        ({"probe": {"method": "ping"}}, 'probe.method: "ping" is not known'),
-        ({"probe": {"command": "nc"}}, "probe.command: must be a list"),
-        ({"probe": {"command": ["nc", 7]}}, "probe.command[1]: must be a text, not a number; put it in quotes"),
-        ({"probe": {"command": ["x" * 513]}}, "probe.command[0]: is longer than 512 characters"),
-        ({"probe": {"image": "a b"}}, 'probe.image: "a b" is not the reference of an image'),
-        ({"destnation": {}}, "destnation: unknown key; did you mean destination?"),
-    ],
+@one_test(
+    "changes words",
+    ({"action": "Permit"}, 'action: "Permit" is not known'),
+    ({"policyMode": "Global"}, 'policyMode: "Global" is not known'),
+    ({"source": side(clusters=["c9"])}, 'source.clusters[0]: "c9" is no member of the mesh'),
+    ({"source": side(clusters=["c1", "c1"])}, 'source.clusters[1]: "c1" is named twice'),
+    ({"source": side(clusters=[None])}, "source.clusters[0]: must be a text, not nothing"),
+    ({"source": side(clusters="c1")}, "source.clusters: must be a list"),
+    ({"source": side(selector={"app": "web"})}, "source.name: stands beside selector"),
+    ({"source": side(allPods=True)}, "source.allPods: stands beside name"),
+    ({"source": side(allNamespaces=True)}, "source.namespace: stands beside allNamespaces: true"),
+    ({"source": side(namespace="a.b")}, 'source.namespace: "a.b" is not a DNS-1123 label'),
+    ({"source": side(namespace="")}, 'source.namespace: "" is not a DNS-1123 label'),
+    ({"destination": {"allNamespaces": True, "allPods": True}}, "destination.allNamespaces: a policy of mode Namespaced"),
+    ({"action": "Isolate"}, "source: does not belong to action Isolate"),
+    ({"action": "Isolate", "source": None}, "ports: does not belong to action Isolate"),
+    (
+        {"action": "Isolate", "source": None, "ports": None, "probe": {"enabled": True, "method": "job"}},
+        "probe.method: an intent of action Isolate",
+    ),
+    ({"probe": {"enabled": True, "intervalSeconds": 9}}, "probe.intervalSeconds: must be 10 to 86400, not 9"),
+    ({"probe": {"intervalSeconds": False}}, "probe.intervalSeconds: must be a number"),
+    ({"probe": {"method": "ping"}}, 'probe.method: "ping" is not known'),
+    ({"probe": {"command": "nc"}}, "probe.command: must be a list"),
+    ({"probe": {"command": ["nc", 7]}}, "probe.command[1]: must be a text, not a number; put it in quotes"),
+    ({"probe": {"command": ["x" * 513]}}, "probe.command[0]: is longer than 512 characters"),
+    ({"probe": {"image": "a b"}}, 'probe.image: "a b" is not the reference of an image'),
+    ({"destnation": {}}, "destnation: unknown key; did you mean destination?"),
 )
 def test_what_cannot_be_meant(changes: dict[str, Any], words: str) -> None:
     assert any(problem.startswith(words) for problem in problems_of(**changes)), problems_of(**changes)
@@ -184,8 +172,7 @@ INJECTIONS = [
 ]
 
 
-@in_one_test
-@pytest.mark.parametrize("key", INJECTIONS)
+@one_test("key", *INJECTIONS)
 def test_a_selector_cannot_reach_beyond_the_labels_of_pods(key: str) -> None:
     by_label = problems_of(source=side(name=None, selector={key: "x"}))
     by_expression = problems_of(source=side(name=None, expressions=[{"key": key, "operator": "Exists"}]))
@@ -193,8 +180,7 @@ def test_a_selector_cannot_reach_beyond_the_labels_of_pods(key: str) -> None:
         assert problem.isprintable() and problem.startswith("source.")
 
 
-@in_one_test
-@pytest.mark.parametrize("value", ["a b", "a\n", "x" * 64, "-a", "*", "a,b", "", 7, True, ["a"], {"a": "b"}])
+@one_test("value", "a b", "a\n", "x" * 64, "-a", "*", "a,b", "", 7, True, ["a"], {"a": "b"})
 def test_a_name_is_the_value_of_a_label(value: Any) -> None:
     assert problems_of(source=side(name=value))[0].startswith("source.name: ")
 
@@ -226,19 +212,16 @@ def test_an_empty_value_of_a_label_is_one() -> None:
     assert source is not None and source.labels == {"app": ""}
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("expression", "words"),
-    [
-        ({"key": "app", "operator": "In"}, "values: has no value; In needs some"),
-        ({"key": "app", "operator": "NotIn", "values": []}, "values: has no value; NotIn needs some"),
-        ({"key": "app", "operator": "Exists", "values": ["a"]}, "values: Exists takes no values"),
-        ({"key": "app", "operator": "Gt", "values": ["1"]}, 'operator: "Gt" is not known'),
-        ({"key": "app"}, "operator: is missing; use one of In, NotIn, Exists, DoesNotExist"),
-        ({"key": "app", "operator": "In", "values": [1]}, "values[0]: must be a text, not a number; put it in quotes"),
-        ({"key": 5, "operator": "Exists"}, "key: must be a text, not a number"),
-        ({"operator": "Exists"}, "key: is missing"),
-    ],
+@one_test(
+    "expression words",
+    ({"key": "app", "operator": "In"}, "values: has no value; In needs some"),
+    ({"key": "app", "operator": "NotIn", "values": []}, "values: has no value; NotIn needs some"),
+    ({"key": "app", "operator": "Exists", "values": ["a"]}, "values: Exists takes no values"),
+    ({"key": "app", "operator": "Gt", "values": ["1"]}, 'operator: "Gt" is not known'),
+    ({"key": "app"}, "operator: is missing; use one of In, NotIn, Exists, DoesNotExist"),
+    ({"key": "app", "operator": "In", "values": [1]}, "values[0]: must be a text, not a number; put it in quotes"),
+    ({"key": 5, "operator": "Exists"}, "key: must be a text, not a number"),
+    ({"operator": "Exists"}, "key: is missing"),
 )
 def test_a_bad_expression(expression: dict[str, Any], words: str) -> None:
     problems = problems_of(source=side(name=None, expressions=[expression]))

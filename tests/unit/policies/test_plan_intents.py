@@ -26,7 +26,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps import ApiWrite
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.plan import plan_intents, prune_intents
 from tests.testing.facts_builders import cluster_facts
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 from tests.testing.simulated_items import applied
 from tests.testing.texts import mentions
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, object_facts, pod, scene, traffic
@@ -150,17 +150,14 @@ def test_many_intents_converge() -> None:
 # What a version cannot say
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("version", "fields", "refused"),
-    [
-        ("1.15.19", {"action": "Deny"}, True),
-        ("1.16.19", {"action": "Deny"}, False),
-        ("1.15.19", {"ports": (PortRule(protocol="TCP", port=1, end_port=9),)}, True),
-        ("1.16.0", {"ports": (PortRule(protocol="TCP", port=1, end_port=9),)}, False),
-        ("1.15.19", {}, False),
-        ("1.15.19", {"action": "Isolate", "source": None, "ports": ()}, False),
-    ],
+@one_test(
+    "version fields refused",
+    ("1.15.19", {"action": "Deny"}, True),
+    ("1.16.19", {"action": "Deny"}, False),
+    ("1.15.19", {"ports": (PortRule(protocol="TCP", port=1, end_port=9),)}, True),
+    ("1.16.0", {"ports": (PortRule(protocol="TCP", port=1, end_port=9),)}, False),
+    ("1.15.19", {}, False),
+    ("1.15.19", {"action": "Isolate", "source": None, "ports": ()}, False),
 )
 def test_a_version_that_cannot_say_it_refuses_the_intent(version: str, fields: dict[str, Any], refused: bool) -> None:
     plan = planned(intent(**fields), world(versions={"c2": version}))
@@ -193,50 +190,44 @@ def test_a_cluster_whose_name_is_unknown_refuses_the_intent() -> None:
 # What the installation makes of it
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("key", "value", "fields", "expected"),
-    [
-        ("enable-non-default-deny-policies", "false", {"action": "Deny"}, ["CM-INT-02"]),
-        ("enable-non-default-deny-policies", "false", {}, []),
-        ("enable-policy", "never", {}, ["CM-INT-04"]),
-        ("enable-policy", "NEVER", {}, ["CM-INT-04"]),
-        ("enable-cilium-network-policy", "false", {}, ["CM-INT-04"]),
-        ("enable-cilium-network-policy", "false", {"mode": "Clusterwide"}, []),
-        ("enable-cilium-clusterwide-network-policy", "false", {"mode": "Clusterwide"}, ["CM-INT-04"]),
-        ("enable-policy", "always", {}, ["CM-INT-05"]),
-        ("enable-icmp-rules", "false", {"ports": (PortRule(protocol="ICMP", icmp_type=8),)}, ["CM-INT-12"]),
-        ("enable-icmp-rules", "false", {}, []),
-        ("enable-sctp", "true", {"ports": (PortRule(protocol="SCTP", port=9),)}, []),
-        ("enable-sctp", "false", {"ports": (PortRule(protocol="SCTP", port=9),)}, ["CM-INT-13"]),
-        ("labels", "k8s:tier", {}, ["CM-INT-11"]),
-        ("labels", "k8s:app", {}, []),
-        ("labels", "k8s:!app", {}, ["CM-INT-11"]),
-        ("labels", r"!io\.cilium.*", {}, ["CM-INT-11"]),
-        ("labels", r"!io\.cilium.*", {"action": "Deny"}, ["CM-INT-11"]),
-        ("labels", r"!io\.cilium.*", {"action": "Isolate", "source": None, "ports": ()}, ["CM-INT-11"]),
-        # The shortest pattern that ignores counts, and Cilium's own "io.kubernetes" is shorter than what includes the namespace.
-        ("labels", r"!io\.kubernetes\.pod.*", {"action": "Isolate", "source": None, "ports": ()}, []),
-        ("policy-audit-mode", "true", {"action": "Deny"}, ["CM-INT-04"]),
-        ("policy-audit-mode", "false", {"action": "Deny"}, []),
-    ],
+@one_test(
+    "key value fields expected",
+    ("enable-non-default-deny-policies", "false", {"action": "Deny"}, ["CM-INT-02"]),
+    ("enable-non-default-deny-policies", "false", {}, []),
+    ("enable-policy", "never", {}, ["CM-INT-04"]),
+    ("enable-policy", "NEVER", {}, ["CM-INT-04"]),
+    ("enable-cilium-network-policy", "false", {}, ["CM-INT-04"]),
+    ("enable-cilium-network-policy", "false", {"mode": "Clusterwide"}, []),
+    ("enable-cilium-clusterwide-network-policy", "false", {"mode": "Clusterwide"}, ["CM-INT-04"]),
+    ("enable-policy", "always", {}, ["CM-INT-05"]),
+    ("enable-icmp-rules", "false", {"ports": (PortRule(protocol="ICMP", icmp_type=8),)}, ["CM-INT-12"]),
+    ("enable-icmp-rules", "false", {}, []),
+    ("enable-sctp", "true", {"ports": (PortRule(protocol="SCTP", port=9),)}, []),
+    ("enable-sctp", "false", {"ports": (PortRule(protocol="SCTP", port=9),)}, ["CM-INT-13"]),
+    ("labels", "k8s:tier", {}, ["CM-INT-11"]),
+    ("labels", "k8s:app", {}, []),
+    ("labels", "k8s:!app", {}, ["CM-INT-11"]),
+    ("labels", r"!io\.cilium.*", {}, ["CM-INT-11"]),
+    ("labels", r"!io\.cilium.*", {"action": "Deny"}, ["CM-INT-11"]),
+    ("labels", r"!io\.cilium.*", {"action": "Isolate", "source": None, "ports": ()}, ["CM-INT-11"]),
+    # The shortest pattern that ignores counts, and Cilium's own "io.kubernetes" is shorter than what includes the namespace.
+    ("labels", r"!io\.kubernetes\.pod.*", {"action": "Isolate", "source": None, "ports": ()}, []),
+    ("policy-audit-mode", "true", {"action": "Deny"}, ["CM-INT-04"]),
+    ("policy-audit-mode", "false", {"action": "Deny"}, []),
 )
 def test_settings_of_the_destination(key: str, value: str, fields: dict[str, Any], expected: list[str]) -> None:
     assert codes(planned(intent(**fields), world(config={"c2": {key: value}}))) == expected
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("config", "values"),
-    [
-        ({"enable-policy": "never"}, ["policyEnforcementMode=default"]),
-        ({"policy-audit-mode": "true"}, ["policyAuditMode=false"]),
-        ({"enable-cilium-network-policy": "false"}, ["extraConfig.enable-cilium-network-policy=true"]),
-        (
-            {"enable-policy": "never", "policy-audit-mode": "T", "enable-cilium-network-policy": "0"},
-            ["policyEnforcementMode=default", "policyAuditMode=false", "extraConfig.enable-cilium-network-policy=true"],
-        ),
-    ],
+@one_test(
+    "config values",
+    ({"enable-policy": "never"}, ["policyEnforcementMode=default"]),
+    ({"policy-audit-mode": "true"}, ["policyAuditMode=false"]),
+    ({"enable-cilium-network-policy": "false"}, ["extraConfig.enable-cilium-network-policy=true"]),
+    (
+        {"enable-policy": "never", "policy-audit-mode": "T", "enable-cilium-network-policy": "0"},
+        ["policyEnforcementMode=default", "policyAuditMode=false", "extraConfig.enable-cilium-network-policy=true"],
+    ),
 )
 def test_what_to_do_turns_on_what_is_off_and_nothing_else(config: dict[str, str], values: list[str]) -> None:
     (found,) = (entry for entry in planned(intent(), world(config={"c2": config})).findings if entry.code == "CM-INT-04")

@@ -42,7 +42,7 @@ from tests.testing.intent_runs import (
     world,
 )
 from tests.testing.properties import examples
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.simulated_items import applied, in_any_order
 from tests.testing.texts import mentions
 from tests.testing.written_scene import Refuses, write
@@ -149,8 +149,7 @@ def test_an_intent_that_is_renamed_and_mistyped_stays_in_force_and_the_run_says_
     assert planned([], there).plan.steps, "without the refused item it goes"
 
 
-@in_one_test
-@pytest.mark.parametrize("what", MISTAKES)
+@one_test("what", *MISTAKES)
 def test_no_mistake_costs_the_policy_that_is_in_force(what: str) -> None:
     there = after(world(), intent())
     renamed = after(there, mistyped(intent("renamed"), what))

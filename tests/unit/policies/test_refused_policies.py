@@ -28,7 +28,7 @@ from tests.testing.refused_policies import (
     by_key,
     layer_7_rule,
 )
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 
 REFUSED = {**REFUSED_RULES, **REFUSED_BY_SCHEMA_TOO}
 WALL = policy_facts({"kind": "NetworkPolicy", "metadata": {"name": "wall"}, "spec": {"podSelector": {}}})
@@ -131,8 +131,7 @@ def test_a_condition_of_cilium_is_believed_whatever_the_policy_says(kind: str, b
         assert outcome(world({"c1": [replace(good, status=strange)]}, version=version), C, TARGET) is DENIED
 
 
-@in_one_test
-@pytest.mark.parametrize("conditions", [["True", "False"], ["False", "True"]])
+@one_test("conditions", ["True", "False"], ["False", "True"])
 def test_of_two_conditions_the_refusal_counts(conditions: list[str]) -> None:
     """A status with both is no work of Cilium, which keeps one; what is not known protects nothing."""
     good = policy_facts({"kind": "CiliumNetworkPolicy", "metadata": {"name": "p"}, "spec": GOOD})

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import parse_flows
 from tests.testing.flow_builders import FRONTEND, flow
-from tests.testing.rows import alike, in_one_test
+from tests.testing.rows import alike, one_test
 
 LIMIT = 1024 * 1024
 
@@ -39,16 +38,13 @@ def test_a_drop_of_the_documentation() -> None:
     assert (found.source.namespace, found.source.labels, found.source.cluster) == ("default", {}, "")
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("line", "delivered"),
-    [
-        (flow(), True),
-        (flow(kind="policy-verdict"), True),
-        *alike(False, flow(kind="policy-verdict", traffic_direction="EGRESS"), flow(trace_observation_point="TO_OVERLAY")),
-        *alike(False, flow(trace_observation_point=None), flow(traffic_direction="EGRESS"), flow(is_reply=True), flow(is_reply=None)),
-        (flow("DROPPED", kind="drop"), False),
-    ],
+@one_test(
+    "line delivered",
+    (flow(), True),
+    (flow(kind="policy-verdict"), True),
+    *alike(False, flow(kind="policy-verdict", traffic_direction="EGRESS"), flow(trace_observation_point="TO_OVERLAY")),
+    *alike(False, flow(trace_observation_point=None), flow(traffic_direction="EGRESS"), flow(is_reply=True), flow(is_reply=None)),
+    (flow("DROPPED", kind="drop"), False),
 )
 def test_delivered_is_only_what_the_ingress_policy_let_through(line: str, *, delivered: bool) -> None:
     assert [found.delivered for found in parse_flows(line, limit=LIMIT).flows] == [delivered]
@@ -66,22 +62,19 @@ def test_other_kinds_of_answers_are_no_flows_and_no_errors() -> None:
     assert (found.flows, found.broken, found.lost) == ((), 0, 17)
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "line",
-    [
-        "level=warning msg=hello",
-        "[1, 2]",
-        flow()[:-40],
-        flow(time="yesterday"),
-        flow(time="2026-08-20T09:59:00"),
-        flow(l4={"TCP": {"destination_port": 70000}}),
-        flow(l4={"TCP": {"destination_port": "8080"}}),
-        flow(l4={"TCP": {"destination_port": 8080}, "UDP": {"destination_port": 8080}}),
-        flow(l4=["TCP"]),
-        flow(l4={}),
-        "[" * 100_000,
-    ],
+    "level=warning msg=hello",
+    "[1, 2]",
+    flow()[:-40],
+    flow(time="yesterday"),
+    flow(time="2026-08-20T09:59:00"),
+    flow(l4={"TCP": {"destination_port": 70000}}),
+    flow(l4={"TCP": {"destination_port": "8080"}}),
+    flow(l4={"TCP": {"destination_port": 8080}, "UDP": {"destination_port": 8080}}),
+    flow(l4=["TCP"]),
+    flow(l4={}),
+    "[" * 100_000,
 )
 def test_what_is_not_understood_is_counted_and_not_believed(line: str) -> None:
     found = parse_flows(f"{line}\n{flow()}", limit=LIMIT)

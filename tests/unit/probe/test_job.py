@@ -25,7 +25,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.limi
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.pods import ProbedPod
 from tests.lab.patience import scaled
 from tests.lab.trials import Trials
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 BINDING = Binding(name="edge-mesh-eu", cluster_refs=("c1", "c2"))
 LIKE = ProbedPod(
@@ -96,39 +96,33 @@ def test_address_and_port_are_arguments_and_never_part_of_the_script() -> None:
     assert JobTarget(cluster="c2", pod="p", address="fd00::1", port=80).shown == "[fd00::1]:80"
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("rules", "declared", "port"),
-    [
-        ((PortRule(protocol="TCP", port=8080),), (9090, 8080), 8080),
-        ((PortRule(protocol="TCP", port=8080),), (), 8080),
-        ((PortRule(protocol="UDP", port=53), PortRule(protocol="ANY", port=54)), (), 54),
-        ((PortRule(protocol="TCP", port=8000, end_port=9000),), (80, 8443), 8443),
-        ((PortRule(protocol="TCP"),), (80,), 80),
-        ((PortRule(protocol="TCP"),), (), 0),
-        ((PortRule(protocol="ICMP", icmp_type=8),), (80,), 0),
-        ((), (80,), 80),
-        ((), (), 0),
-    ],
+@one_test(
+    "rules declared port",
+    ((PortRule(protocol="TCP", port=8080),), (9090, 8080), 8080),
+    ((PortRule(protocol="TCP", port=8080),), (), 8080),
+    ((PortRule(protocol="UDP", port=53), PortRule(protocol="ANY", port=54)), (), 54),
+    ((PortRule(protocol="TCP", port=8000, end_port=9000),), (80, 8443), 8443),
+    ((PortRule(protocol="TCP"),), (80,), 80),
+    ((PortRule(protocol="TCP"),), (), 0),
+    ((PortRule(protocol="ICMP", icmp_type=8),), (80,), 0),
+    ((), (80,), 80),
+    ((), (), 0),
 )
 def test_the_port_that_is_tried(rules: tuple[PortRule, ...], declared: tuple[int, ...], port: int) -> None:
     assert job.tcp_port(rules, declared) == port
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("code", "words", "tried"),
-    [
-        (0, "", ConnectionResult.CONNECTED),
-        (0, "refused", ConnectionResult.CONNECTED),
-        (1, "nc: (10.2.0.20:8080): Connection refused\nrefused after 1", ConnectionResult.REFUSED),
-        (1, "timeout after 4", ConnectionResult.TIMEOUT),
-        (1, "nc: timed out\n\n", ConnectionResult.TIMEOUT),
-        (1, "REFUSED", ConnectionResult.REFUSED),
-        (1, "TIMEOUT", ConnectionResult.TIMEOUT),
-        (1, "other after 4", ConnectionResult.OTHER),
-        (2, "", ConnectionResult.OTHER),
-    ],
+@one_test(
+    "code words tried",
+    (0, "", ConnectionResult.CONNECTED),
+    (0, "refused", ConnectionResult.CONNECTED),
+    (1, "nc: (10.2.0.20:8080): Connection refused\nrefused after 1", ConnectionResult.REFUSED),
+    (1, "timeout after 4", ConnectionResult.TIMEOUT),
+    (1, "nc: timed out\n\n", ConnectionResult.TIMEOUT),
+    (1, "REFUSED", ConnectionResult.REFUSED),
+    (1, "TIMEOUT", ConnectionResult.TIMEOUT),
+    (1, "other after 4", ConnectionResult.OTHER),
+    (2, "", ConnectionResult.OTHER),
 )
 def test_the_end_of_a_command_of_any_image(code: int, words: str, tried: ConnectionResult) -> None:
     assert job.connection_result(code, words) is tried

@@ -32,7 +32,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.seen
 from tests.testing.facts_builders import NOW
 from tests.testing.flow_builders import flow, side
 from tests.testing.probe_world import NAME, FakeCluster, agent_object, intent, pod_object, said, silent, world
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.texts import mentions
 from tests.testing.traffic_builders import pod, traffic
 
@@ -58,17 +58,14 @@ def one(scene: Scene, clusters: Mapping[str, Any], wanted: ConnectivityIntent, *
     return run(scene, clusters, wanted, **options)[wanted.name]
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("action", "line", "result"),
-    [
-        ("Allow", DELIVERED, "proven"),
-        ("Allow", DENIED, "refuted"),
-        ("Deny", DELIVERED, "refuted"),
-        ("Deny", DENIED, "proven"),
-        ("Allow", "", "unknown"),
-        ("Deny", "", "unknown"),
-    ],
+@one_test(
+    "action line result",
+    ("Allow", DELIVERED, "proven"),
+    ("Allow", DENIED, "refuted"),
+    ("Deny", DELIVERED, "refuted"),
+    ("Deny", DENIED, "proven"),
+    ("Allow", "", "unknown"),
+    ("Deny", "", "unknown"),
 )
 def test_flows_decide(action: str, line: str, result: str) -> None:
     scene, clusters = world(seen=line)
@@ -174,18 +171,15 @@ def test_clusters_without_pods_of_a_side_are_left_out() -> None:
 # Jobs
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("action", "end", "phase", "result", "fact"),
-    [
-        ("Allow", (0, ""), "Connected", "proven", "connection"),
-        ("Allow", (1, "timeout after 4"), "Connected", "refuted", "timed out"),
-        ("Allow", (1, "timeout after 4"), "", "unknown", "link"),
-        ("Allow", (1, "refused after 1"), "Connected", "unknown", "refuses"),
-        ("Allow", (1, "No route to host\nother after 4"), "Connected", "unknown", "No route to host other after 4"),
-        ("Deny", (0, ""), "Connected", "refuted", "connection"),
-        ("Deny", (1, "timeout after 1"), "Connected", "unknown", "no proof"),
-    ],
+@one_test(
+    "action end phase result fact",
+    ("Allow", (0, ""), "Connected", "proven", "connection"),
+    ("Allow", (1, "timeout after 4"), "Connected", "refuted", "timed out"),
+    ("Allow", (1, "timeout after 4"), "", "unknown", "link"),
+    ("Allow", (1, "refused after 1"), "Connected", "unknown", "refuses"),
+    ("Allow", (1, "No route to host\nother after 4"), "Connected", "unknown", "No route to host other after 4"),
+    ("Deny", (0, ""), "Connected", "refuted", "connection"),
+    ("Deny", (1, "timeout after 1"), "Connected", "unknown", "no proof"),
 )
 def test_without_hubble_one_job_tries(action: str, end: tuple[int, str], phase: str, result: str, fact: str) -> None:
     scene, clusters = world(hubble=False, phase=phase, job_ends=(end,))
@@ -360,17 +354,14 @@ def test_within_the_interval_the_earlier_answer_is_kept_and_nothing_is_asked() -
     assert not changed.kept
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "previous",
-    [
-        {"lastProbeTime": "2026-09-01T12:00:30Z", "success": True, "message": "probe not yet implemented; reporting apply status as proxy"},
-        {"lastProbeTime": "2026-09-01T12:00:30Z", "success": True, "result": "refuted"},
-        {"lastProbeTime": "2026-09-01T12:00:30Z", "result": "proven"},
-        {"lastProbeTime": "soon", "success": True, "result": "proven"},
-        {"lastProbeTime": 7, "result": ["proven"]},
-        {},
-    ],
+    {"lastProbeTime": "2026-09-01T12:00:30Z", "success": True, "message": "probe not yet implemented; reporting apply status as proxy"},
+    {"lastProbeTime": "2026-09-01T12:00:30Z", "success": True, "result": "refuted"},
+    {"lastProbeTime": "2026-09-01T12:00:30Z", "result": "proven"},
+    {"lastProbeTime": "soon", "success": True, "result": "proven"},
+    {"lastProbeTime": 7, "result": ["proven"]},
+    {},
 )
 def test_an_earlier_answer_that_cannot_be_one_of_ours_is_not_kept(previous: dict[str, Any]) -> None:
     scene, clusters = world()

@@ -7,7 +7,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +20,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import parse_flows
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.verdict import any_port, flows_of_intent, judge
 from tests.testing.flow_builders import BACKEND, FRONTEND, flow, side
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 BEGIN = datetime(2026, 8, 20, 9, 58, tzinfo=UTC)
 END = datetime(2026, 8, 20, 10, 5, tzinfo=UTC)
@@ -55,24 +54,21 @@ OTHER_DROP = flow("DROPPED", kind="drop", drop_reason_desc="CT_MAP_INSERTION_FAI
 AUDIT, PROXIED = flow("AUDIT", kind="policy-verdict"), flow("REDIRECTED", kind="policy-verdict")
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("lines", "allow", "deny"),
-    [
-        ((), "unknown", "unknown"),
-        ((DELIVERED,), "proven", "refuted"),
-        ((flow(kind="policy-verdict"),), "proven", "refuted"),
-        ((DENIED,), "refuted", "proven"),
-        ((flow("DROPPED", kind="policy-verdict"),), "refuted", "proven"),
-        ((DENY_RULE,), "refuted", "proven"),
-        ((AT_SOURCE,), "refuted", "unknown"),
-        ((OTHER_DROP,), "unknown", "unknown"),
-        ((flow("ERROR"),), "unknown", "unknown"),
-        ((AUDIT,), "unknown", "refuted"),
-        ((AUDIT, DELIVERED), "unknown", "refuted"),
-        ((PROXIED,), "unknown", "refuted"),
-        ((flow(trace_observation_point="TO_OVERLAY"),), "unknown", "unknown"),
-    ],
+@one_test(
+    "lines allow deny",
+    ((), "unknown", "unknown"),
+    ((DELIVERED,), "proven", "refuted"),
+    ((flow(kind="policy-verdict"),), "proven", "refuted"),
+    ((DENIED,), "refuted", "proven"),
+    ((flow("DROPPED", kind="policy-verdict"),), "refuted", "proven"),
+    ((DENY_RULE,), "refuted", "proven"),
+    ((AT_SOURCE,), "refuted", "unknown"),
+    ((OTHER_DROP,), "unknown", "unknown"),
+    ((flow("ERROR"),), "unknown", "unknown"),
+    ((AUDIT,), "unknown", "refuted"),
+    ((AUDIT, DELIVERED), "unknown", "refuted"),
+    ((PROXIED,), "unknown", "refuted"),
+    ((flow(trace_observation_point="TO_OVERLAY"),), "unknown", "unknown"),
 )
 def test_verdicts(lines: tuple[str, ...], allow: str, deny: str) -> None:
     assert (result(intent("Allow"), *lines), result(intent("Deny"), *lines)) == (allow, deny)
@@ -90,26 +86,23 @@ def test_one_pair_of_pods_that_contradicts_is_enough() -> None:
     assert result(intent("Deny"), DENIED, flow(destination=other, time="2026-08-20T09:58:30Z")) == "refuted"
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "line",
-    [
-        flow(source=side("c3", "frontend-1", app="frontend")),
-        flow(source=side("c1", "frontend-1", namespace="staging", app="frontend")),
-        flow(source=side("c1", "frontend-1", app="frontend2")),
-        flow(source=side("c1", "frontend-1")),
-        flow(source={**FRONTEND, "labels": ["k8s:app=frontend"], "cluster_name": ""}),
-        flow(source={}),
-        flow(destination=side("c1", "backend-1", app="backend")),
-        flow(destination=side("c2", "backend-1", namespace="other", app="backend")),
-        flow(source=BACKEND, destination=FRONTEND),
-        flow(port=8081),
-        flow(protocol="UDP"),
-        flow(is_reply=True),
-        flow(l4={"TCP": {"source_port": 1, "destination_port": 8080, "flags": {"SYN": True, "ACK": True}}}),
-        flow(time="2026-08-20T09:57:59Z"),
-        flow(time="2026-08-20T11:00:00Z"),
-    ],
+    flow(source=side("c3", "frontend-1", app="frontend")),
+    flow(source=side("c1", "frontend-1", namespace="staging", app="frontend")),
+    flow(source=side("c1", "frontend-1", app="frontend2")),
+    flow(source=side("c1", "frontend-1")),
+    flow(source={**FRONTEND, "labels": ["k8s:app=frontend"], "cluster_name": ""}),
+    flow(source={}),
+    flow(destination=side("c1", "backend-1", app="backend")),
+    flow(destination=side("c2", "backend-1", namespace="other", app="backend")),
+    flow(source=BACKEND, destination=FRONTEND),
+    flow(port=8081),
+    flow(protocol="UDP"),
+    flow(is_reply=True),
+    flow(l4={"TCP": {"source_port": 1, "destination_port": 8080, "flags": {"SYN": True, "ACK": True}}}),
+    flow(time="2026-08-20T09:57:59Z"),
+    flow(time="2026-08-20T11:00:00Z"),
 )
 def test_flows_that_are_not_about_the_intent_do_not_count(line: str) -> None:
     assert result(intent("Allow"), line) == "unknown"
@@ -141,17 +134,14 @@ def test_expressions_are_checked_here_as_agents_do_not_know_them() -> None:
     assert [result(wanted("NotIn", "a"), DELIVERED), result(wanted("DoesNotExist"), DELIVERED)] == ["proven", "proven"]
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("rule", "inside", "outside"),
-    [
-        (PortRule(protocol="TCP", port=80), [("TCP", 80)], [("TCP", 81), ("UDP", 80), ("ICMP", 80)]),
-        (PortRule(protocol="ANY", port=53), [("TCP", 53), ("UDP", 53), ("SCTP", 53)], [("ICMP", 53), ("TCP", 54)]),
-        (PortRule(protocol="UDP", port=0), [("UDP", 1), ("UDP", 65535)], [("TCP", 1)]),
-        (PortRule(protocol="TCP", port=8000, end_port=8010), [("TCP", 8000), ("TCP", 8010)], [("TCP", 7999), ("TCP", 8011)]),
-        (PortRule(protocol="ICMP", icmp_type=8), [("ICMP", 8)], [("ICMP", 0), ("ICMPv6", 8), ("TCP", 8)]),
-        (PortRule(protocol="ICMPv6", icmp_type=128), [("ICMPv6", 128)], [("ICMPv6", 129), ("ICMP", 128)]),
-    ],
+@one_test(
+    "rule inside outside",
+    (PortRule(protocol="TCP", port=80), [("TCP", 80)], [("TCP", 81), ("UDP", 80), ("ICMP", 80)]),
+    (PortRule(protocol="ANY", port=53), [("TCP", 53), ("UDP", 53), ("SCTP", 53)], [("ICMP", 53), ("TCP", 54)]),
+    (PortRule(protocol="UDP", port=0), [("UDP", 1), ("UDP", 65535)], [("TCP", 1)]),
+    (PortRule(protocol="TCP", port=8000, end_port=8010), [("TCP", 8000), ("TCP", 8010)], [("TCP", 7999), ("TCP", 8011)]),
+    (PortRule(protocol="ICMP", icmp_type=8), [("ICMP", 8)], [("ICMP", 0), ("ICMPv6", 8), ("TCP", 8)]),
+    (PortRule(protocol="ICMPv6", icmp_type=128), [("ICMPv6", 128)], [("ICMPv6", 129), ("ICMP", 128)]),
 )
 def test_ports(rule: PortRule, inside: list[tuple[str, int]], outside: list[tuple[str, int]]) -> None:
     assert all(any_port((rule,), *entry) for entry in inside)

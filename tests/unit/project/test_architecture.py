@@ -12,7 +12,7 @@ import pytest
 from tests.collection_path import CHECKOUT
 from tests.testing.drawings import DRAWINGS, IMAGES
 from tests.testing.layers import ALLOWED, BANDS, ROOM_BANDS, ROOMS
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 PAGE: Final = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
 NAMED: Final = re.findall(r"^\| [^|]+ \| `((?:plugins|operator)/[^`]+)` \| `([^`]+)` \|", PAGE, re.MULTILINE)
@@ -37,8 +37,7 @@ def test_the_page_says_what_each_package_is_for() -> None:
     assert {name for row in rows for name in re.findall(r"`(\w+)/`", row)} == set(ROOMS)
 
 
-@in_one_test
-@pytest.mark.parametrize(("path", "function"), NAMED)
+@one_test("path function", *NAMED)
 def test_a_function_that_the_page_names_is_in_the_file_that_it_names(path: str, function: str) -> None:
     assert re.search(rf"^ *(?:def|class) {function}\b", (CHECKOUT / path).read_text(encoding="utf-8"), re.MULTILINE)
 

@@ -14,7 +14,7 @@ from tests.bench.table import Target, as_data, as_text, rows, targets_text
 from tests.demo.play import Desk, Run
 from tests.demo.verdict import judge
 from tests.lab.patience import scaled
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 PAIR = ("a", "b")
 READY_BOTH = {"a": [{"name": "b", "ready": True}], "b": [{"name": "a", "ready": True}]}
@@ -25,19 +25,16 @@ def test_both_kvstoremesh_and_the_collection_agree() -> None:
     assert (verdict.good, verdict.text) == (True, "edge: Connected (2/2 clusters, 2/2 links ready)")
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("said", "phase", "text"),
-    [
-        ({}, "", "edge: not connected (0/2 clusters, 0/2 links ready)"),
-        ({}, "Connected", "edge: not connected (0/2 clusters, 0/2 links ready)"),
-        ({"a": [{"name": "b", "ready": True}]}, "Connected", "edge: not connected (1/2 clusters, 1/2 links ready)"),
-        ({**READY_BOTH, "b": [{"name": "a", "ready": False}]}, "Connected", "edge: not connected (1/2 clusters, 1/2 links ready)"),
-        ({**READY_BOTH, "b": [{"name": "x", "ready": True}]}, "Connected", "edge: not connected (1/2 clusters, 1/2 links ready)"),
-        ({**READY_BOTH, "b": [{"name": "a", "ready": "yes"}]}, "Connected", "edge: not connected (1/2 clusters, 1/2 links ready)"),
-        (READY_BOTH, "Degraded", "edge: not connected (2/2 clusters, 2/2 links ready; the collection reported Degraded)"),
-        (READY_BOTH, "", "edge: not connected (2/2 clusters, 2/2 links ready; the collection reported no phase)"),
-    ],
+@one_test(
+    "said phase text",
+    ({}, "", "edge: not connected (0/2 clusters, 0/2 links ready)"),
+    ({}, "Connected", "edge: not connected (0/2 clusters, 0/2 links ready)"),
+    ({"a": [{"name": "b", "ready": True}]}, "Connected", "edge: not connected (1/2 clusters, 1/2 links ready)"),
+    ({**READY_BOTH, "b": [{"name": "a", "ready": False}]}, "Connected", "edge: not connected (1/2 clusters, 1/2 links ready)"),
+    ({**READY_BOTH, "b": [{"name": "x", "ready": True}]}, "Connected", "edge: not connected (1/2 clusters, 1/2 links ready)"),
+    ({**READY_BOTH, "b": [{"name": "a", "ready": "yes"}]}, "Connected", "edge: not connected (1/2 clusters, 1/2 links ready)"),
+    (READY_BOTH, "Degraded", "edge: not connected (2/2 clusters, 2/2 links ready; the collection reported Degraded)"),
+    (READY_BOTH, "", "edge: not connected (2/2 clusters, 2/2 links ready; the collection reported no phase)"),
 )
 def test_one_missing_witness_is_enough_for_not_connected(said: dict[str, list[dict[str, Any]]], phase: str, text: str) -> None:
     verdict = judge("edge", PAIR, said, phase)

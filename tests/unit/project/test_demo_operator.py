@@ -7,13 +7,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from tests.demo_operator.follow import GONE, Change
 from tests.demo_operator.leftovers import left, workspaces
 from tests.demo_operator.scene import DOCUMENTS, TENANTS, WANTED
 from tests.demo_operator.verdict import HURT, OTHER, Seen, judge
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 BINDING = "ClusterMeshBinding"
 
@@ -49,23 +47,20 @@ def test_all_that_the_demo_is_to_show() -> None:
     )
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("seen", "told"),
-    [
-        (Seen(), "shop: no ClusterMeshBinding, no GlobalService, no ConnectivityIntent (0/0 links ready)"),
-        (replace(WHOLE, links={"shop": (1, 2), "bank": (2, 2)}), "(1/2 links ready)"),
-        (replace(WHOLE, links={"shop": (2, 2)}), "bank: Connected, Exported, Applied (0/0 links ready)"),
-        (replace(WHOLE, history=without(change(5, OTHER, "GlobalService", "Exported"))), "bank: Connected, Pending, Applied"),
-        (replace(WHOLE, strangers=1), "1 objects in the other's clusters"),
-        (replace(WHOLE, strangers=None), "deleted: nothing left"),
-        (replace(WHOLE, history=without(HISTORY[12])), "link of shop cut: shop unchanged, bank unchanged"),
-        (replace(WHOLE, history=[*HISTORY, change(15, OTHER, "GlobalService", "Degraded")]), "shop Degraded, bank Degraded"),
-        (replace(WHOLE, history=without(HISTORY[13])), "healed: Degraded"),
-        (replace(WHOLE, left=["shop: a Secret is new"]), "deleted: 1 things left"),
-        (replace(WHOLE, left=None), "healed: Connected"),
-        (replace(WHOLE, history=without(HISTORY[14])), "deleted: 1 things left"),
-    ],
+@one_test(
+    "seen told",
+    (Seen(), "shop: no ClusterMeshBinding, no GlobalService, no ConnectivityIntent (0/0 links ready)"),
+    (replace(WHOLE, links={"shop": (1, 2), "bank": (2, 2)}), "(1/2 links ready)"),
+    (replace(WHOLE, links={"shop": (2, 2)}), "bank: Connected, Exported, Applied (0/0 links ready)"),
+    (replace(WHOLE, history=without(change(5, OTHER, "GlobalService", "Exported"))), "bank: Connected, Pending, Applied"),
+    (replace(WHOLE, strangers=1), "1 objects in the other's clusters"),
+    (replace(WHOLE, strangers=None), "deleted: nothing left"),
+    (replace(WHOLE, history=without(HISTORY[12])), "link of shop cut: shop unchanged, bank unchanged"),
+    (replace(WHOLE, history=[*HISTORY, change(15, OTHER, "GlobalService", "Degraded")]), "shop Degraded, bank Degraded"),
+    (replace(WHOLE, history=without(HISTORY[13])), "healed: Degraded"),
+    (replace(WHOLE, left=["shop: a Secret is new"]), "deleted: 1 things left"),
+    (replace(WHOLE, left=None), "healed: Connected"),
+    (replace(WHOLE, history=without(HISTORY[14])), "deleted: 1 things left"),
 )
 def test_whatever_is_missing_is_reported_and_fails(seen: Seen, told: str) -> None:
     verdict = judge(seen)

@@ -17,7 +17,7 @@ from tests.demo_traffic.evidence import paths_in, tail
 from tests.demo_traffic.verdict import NO_ANSWER, REACHED, TUNNEL_CUT, Count, Failover, Passage, Paths, Reply, Seen, judge
 from tests.lab import agents
 from tests.testing import recordings
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 OWN: Count = {HOME: 20, NO_ANSWER: 0}
 BOTH: Count = {HOME: 9, AWAY: 11, NO_ANSWER: 0}
@@ -63,53 +63,47 @@ def test_all_that_the_demo_is_to_show() -> None:
     assert len(verdict.text) <= screen.COLUMNS
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("seen", "said"),
-    [
-        (Seen(), "NOT connected, NOT global, NO failover, NOT allowed, NOT denied, cut NOT seen, NOT healed"),
-        (replace(WHOLE, phase="Degraded"), "NOT connected"),
-        (replace(WHOLE, alone=BOTH), "NOT global"),
-        (replace(WHOLE, shared={HOME: BOTH}), "NOT global"),
-        (replace(WHOLE, shared={HOME: BOTH, AWAY: {**BOTH, NO_ANSWER: 1}}), "NOT global"),
-        (replace(WHOLE, shared={HOME: BOTH, AWAY: {AWAY: 20}}), "NOT global"),
-        (replace(WHOLE, failover=None), "NO failover"),
-        (replace(WHOLE, failover=failover((HOME, 21), (NO_ANSWER, 20), (HOME, 20))), "NO failover"),
-        (replace(WHOLE, failover=failover((HOME, 20), (AWAY, 21), (HOME, 9))), "NOT back"),
-        (replace(WHOLE, allowed={HOME: BOTH, AWAY: HALF}), "NOT allowed"),
-        (replace(WHOLE, allowed={HOME: NONE, AWAY: NONE}), "NOT allowed"),
-        (replace(WHOLE, allowed={HOME: BOTH}), "NOT allowed"),
-        (replace(WHOLE, denied={HOME: NONE, AWAY: {AWAY: 1, NO_ANSWER: 19}}), "NOT denied"),
-        (replace(WHOLE, denied={HOME: NONE, AWAY: {}}), "NOT denied"),
-        (replace(WHOLE, whole=None), "cut NOT seen"),
-        (replace(WHOLE, cut=OPEN), "cut NOT seen"),
-        (replace(WHOLE, cut=replace(CUT, count=OWN)), "cut NOT seen"),
-        (replace(WHOLE, cut=replace(CUT, phase="Connected")), "cut NOT seen"),
-        (replace(WHOLE, cut=replace(CUT, condition="NotProbed")), "cut NOT seen"),
-        (replace(WHOLE, cut=replace(CUT, paths={})), "cut NOT seen"),
-        (replace(WHOLE, cut=replace(CUT, paths={PAIRS[0]: TUNNEL_CUT, PAIRS[1]: REACHED})), "cut NOT seen"),
-        (replace(WHOLE, healed=CUT), "NOT healed"),
-        (replace(WHOLE, healed=replace(OPEN, count=HALF)), "NOT healed"),
-    ],
+@one_test(
+    "seen said",
+    (Seen(), "NOT connected, NOT global, NO failover, NOT allowed, NOT denied, cut NOT seen, NOT healed"),
+    (replace(WHOLE, phase="Degraded"), "NOT connected"),
+    (replace(WHOLE, alone=BOTH), "NOT global"),
+    (replace(WHOLE, shared={HOME: BOTH}), "NOT global"),
+    (replace(WHOLE, shared={HOME: BOTH, AWAY: {**BOTH, NO_ANSWER: 1}}), "NOT global"),
+    (replace(WHOLE, shared={HOME: BOTH, AWAY: {AWAY: 20}}), "NOT global"),
+    (replace(WHOLE, failover=None), "NO failover"),
+    (replace(WHOLE, failover=failover((HOME, 21), (NO_ANSWER, 20), (HOME, 20))), "NO failover"),
+    (replace(WHOLE, failover=failover((HOME, 20), (AWAY, 21), (HOME, 9))), "NOT back"),
+    (replace(WHOLE, allowed={HOME: BOTH, AWAY: HALF}), "NOT allowed"),
+    (replace(WHOLE, allowed={HOME: NONE, AWAY: NONE}), "NOT allowed"),
+    (replace(WHOLE, allowed={HOME: BOTH}), "NOT allowed"),
+    (replace(WHOLE, denied={HOME: NONE, AWAY: {AWAY: 1, NO_ANSWER: 19}}), "NOT denied"),
+    (replace(WHOLE, denied={HOME: NONE, AWAY: {}}), "NOT denied"),
+    (replace(WHOLE, whole=None), "cut NOT seen"),
+    (replace(WHOLE, cut=OPEN), "cut NOT seen"),
+    (replace(WHOLE, cut=replace(CUT, count=OWN)), "cut NOT seen"),
+    (replace(WHOLE, cut=replace(CUT, phase="Connected")), "cut NOT seen"),
+    (replace(WHOLE, cut=replace(CUT, condition="NotProbed")), "cut NOT seen"),
+    (replace(WHOLE, cut=replace(CUT, paths={})), "cut NOT seen"),
+    (replace(WHOLE, cut=replace(CUT, paths={PAIRS[0]: TUNNEL_CUT, PAIRS[1]: REACHED})), "cut NOT seen"),
+    (replace(WHOLE, healed=CUT), "NOT healed"),
+    (replace(WHOLE, healed=replace(OPEN, count=HALF)), "NOT healed"),
 )
 def test_one_missing_proof_is_enough_for_no(seen: Seen, said: str) -> None:
     verdict = judge(HOME, AWAY, seen)
     assert not verdict.good and said in verdict.text
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("parts", "seconds", "failed", "went", "returned"),
-    [
-        ([(HOME, 21), (NO_ANSWER, 2), (AWAY, 18), (HOME, 20)], 1.6, 2, True, True),
-        ([(HOME, 23), (AWAY, 4), (NO_ANSWER, 3), (AWAY, 12), (HOME, 12)], 1.6, 3, True, True),
-        ([(HOME, 23), (AWAY, 16), (NO_ANSWER, 3), (HOME, 12)], 1.6, 3, False, True),
-        ([(HOME, 19), (NO_ANSWER, 1), (AWAY, 20), (HOME, 12)], 0.1, 0, False, True),
-        ([(AWAY, 1), (HOME, 19), (AWAY, 20), (HOME, 12)], 0.1, 0, False, True),
-        ([(HOME, 21), (AWAY, 18), (HOME, 1), (AWAY, 1), (HOME, 12)], 0.6, 0, False, True),
-        ([(HOME, 21), (AWAY, 19), (HOME, 5), (AWAY, 10)], 0.6, 0, True, False),
-        ([(HOME, 21), (NO_ANSWER, 30)], None, 30, False, False),
-    ],
+@one_test(
+    "parts seconds failed went returned",
+    ([(HOME, 21), (NO_ANSWER, 2), (AWAY, 18), (HOME, 20)], 1.6, 2, True, True),
+    ([(HOME, 23), (AWAY, 4), (NO_ANSWER, 3), (AWAY, 12), (HOME, 12)], 1.6, 3, True, True),
+    ([(HOME, 23), (AWAY, 16), (NO_ANSWER, 3), (HOME, 12)], 1.6, 3, False, True),
+    ([(HOME, 19), (NO_ANSWER, 1), (AWAY, 20), (HOME, 12)], 0.1, 0, False, True),
+    ([(AWAY, 1), (HOME, 19), (AWAY, 20), (HOME, 12)], 0.1, 0, False, True),
+    ([(HOME, 21), (AWAY, 18), (HOME, 1), (AWAY, 1), (HOME, 12)], 0.6, 0, False, True),
+    ([(HOME, 21), (AWAY, 19), (HOME, 5), (AWAY, 10)], 0.6, 0, True, False),
+    ([(HOME, 21), (NO_ANSWER, 30)], None, 30, False, False),
 )
 def test_a_failover_is_measured_from_the_loss_of_the_pods_to_the_first_answer_from_elsewhere(
     parts: list[tuple[str, int]], seconds: float | None, failed: int, went: bool, returned: bool
@@ -129,16 +123,13 @@ def health(**parts: dict[str, Any]) -> dict[str, Any]:
     return {"nodes": [{"name": "a/a-node1", "host": {"primary-address": {"http": {}}}}, node]}
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("said", "paths"),
-    [
-        (health(host={"http": {"latency": 3}}, health_endpoint={"http": {"latency": 5}}), REACHED),
-        (health(host={"http": {"latency": 3}}, health_endpoint={"http": {"status": "timed out"}}), TUNNEL_CUT),
-        (health(host={"icmp": {"latency": 3}}, health_endpoint={"icmp": {"latency": 5}}), (None, None)),
-        ({"nodes": []}, (None, None)),
-        ({}, (None, None)),
-    ],
+@one_test(
+    "said paths",
+    (health(host={"http": {"latency": 3}}, health_endpoint={"http": {"latency": 5}}), REACHED),
+    (health(host={"http": {"latency": 3}}, health_endpoint={"http": {"status": "timed out"}}), TUNNEL_CUT),
+    (health(host={"icmp": {"latency": 3}}, health_endpoint={"icmp": {"latency": 5}}), (None, None)),
+    ({"nodes": []}, (None, None)),
+    ({}, (None, None)),
 )
 def test_a_node_without_a_probe_is_neither_reached_nor_cut_off(said: dict[str, Any], paths: Paths) -> None:
     assert paths_in(said, "b/b-node1") == paths

@@ -14,7 +14,7 @@ import pytest
 
 from tests.collection_path import CHECKOUT
 from tests.integration.labs import outside_of_shard, place_in_groups, shared
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.shard import Shard
 
 QUICK, LONG = shared("quick", clusters=2), shared("long", clusters=3)
@@ -90,8 +90,7 @@ def test_each_test_is_in_one_shard_with_all_others_of_its_group() -> None:
     assert sum(map(len, groups)) == len(set().union(*groups)) == 7
 
 
-@in_one_test
-@pytest.mark.parametrize("shard", ["", "0/3", "4/3", "2", "2/", "a/b", "1/3/5"])
+@one_test("shard", "", "0/3", "4/3", "2", "2/", "a/b", "1/3/5")
 def test_what_is_no_shard_is_refused(shard: str) -> None:
     with pytest.raises(ValueError, match="There is no shard"):
         Shard.parse(shard)

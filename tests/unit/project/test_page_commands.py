@@ -19,7 +19,7 @@ from tests.lab.control import LabError
 from tests.lab.options import LabOptions
 from tests.testing import page_commands
 from tests.testing.page_commands import FOLLOWED, NOT_RUN, PAGES, RUN_BY, TABLES, other_commands, table_commands
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.tutorial import blocks_of
 
 
@@ -32,8 +32,7 @@ def held_by(test: str) -> list[str]:
     return [command for command, by in RUN_BY.items() if by == f"tests/unit/project/{Path(__file__).name}::{test}"]
 
 
-@in_one_test
-@pytest.mark.parametrize("page", PAGES)
+@one_test("page", *PAGES)
 def test_every_command_is_run_by_a_test_or_named_with_the_reason_why_not(page: str) -> None:
     assert other_commands(page) - {*in_tables(), *RUN_BY, *NOT_RUN} == set(), f"name it in {page_commands.__name__}: RUN_BY or NOT_RUN"
 
@@ -49,8 +48,7 @@ def test_every_command_of_a_table_is_a_playbook() -> None:
     assert {command.split()[0] for command in in_tables()} <= {path.stem for path in (CHECKOUT / "playbooks").glob("*.yml")}
 
 
-@in_one_test
-@pytest.mark.parametrize("command", RUN_BY)
+@one_test("command", *RUN_BY)
 def test_what_runs_a_command_exists_and_has_its_words(command: str) -> None:
     place, _, function = RUN_BY[command].partition("::")
     text = (CHECKOUT / place).read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.collection_path import CHECKOUT
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 # Written in parts, so that this file does not hold them.
 HOMES = ("/ro" + "ot/", "/wo" + "rk/")
@@ -68,8 +68,7 @@ def test_nothing_silences_a_checker_without_the_reason_beside_it() -> None:
     assert without == []
 
 
-@in_one_test
-@pytest.mark.parametrize("lock", LOCKS)
+@one_test("lock", *LOCKS)
 def test_every_package_of_the_lock_is_pinned_with_hashes(lock: str) -> None:
     text = (CHECKOUT / lock).read_text(encoding="utf-8")
     entries = re.split(r"(?m)^(?=[A-Za-z0-9])", re.sub(r"(?m)^#.*\n", "", text))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.testing.returned_keys import COMMON, returned_keys
 from tests.testing.returns import MODULES, entries, files, hold_to_documentation, source
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 
 NAMES = sorted(path.stem for path in MODULES.glob("*_*.py"))
 
@@ -23,8 +23,7 @@ def test_return_of_a_module_is_current(path: Path, text: str) -> None:
     assert path.read_text(encoding="utf-8") == text, "run: make generated"
 
 
-@in_one_test
-@pytest.mark.parametrize("module", NAMES)
+@one_test("module", *NAMES)
 def test_a_module_documents_every_key_that_its_action_returns_and_no_other(module: str) -> None:
     assert set(entries(module, source())) - COMMON == returned_keys(module)
 

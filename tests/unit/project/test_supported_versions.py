@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.versions.minors import KNOWN, SUPPORTED, CiliumVersion
 from tests.collection_path import CHECKOUT
 from tests.lab.options import PROFILES
 from tests.lab.profiles.charts import CHARTS
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 STATEMENTS = {
     "README.md": (f"Cilium {SUPPORTED}",),
@@ -26,8 +24,7 @@ STATEMENTS = {
 """Page -> what it says of the range, word for word."""
 
 
-@in_one_test
-@pytest.mark.parametrize("page", STATEMENTS)
+@one_test("page", *STATEMENTS)
 def test_a_page_states_the_range_that_the_code_supports(page: str) -> None:
     text = " ".join((CHECKOUT / page).read_text(encoding="utf-8").split())
     assert [statement for statement in STATEMENTS[page] if statement not in text] == []

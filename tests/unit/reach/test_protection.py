@@ -9,7 +9,6 @@ from random import Random
 from typing import Any
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import given
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scene import Scene
@@ -29,7 +28,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.work
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.policy_worlds import policy_facts
 from tests.testing.properties import examples
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.traffic_builders import namespace_facts, pod, scene, traffic
 from tests.unit.reach.random_scenes import HOSTS, random_scene
 
@@ -141,59 +140,50 @@ def test_a_deny_that_isolates_is_not_replaced_by_one_that_does_not() -> None:
     assert loss.example.outcome is PolicyOutcome.ALLOWED
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("stays", "is_lost"),
-    [
-        ((OURS, ISOLATE), False),
-        ((OURS, ALLOW), False),
-        ((ISOLATE,), False),  # nothing allows web, so its denial changes nothing
-        ((ALLOW,), True),  # web is allowed then
-        ((ALLOW, cnp("part", ingressDeny=[WEB | TCP_80])), True),
-        ((), True),
-    ],
+@one_test(
+    "stays is_lost",
+    ((OURS, ISOLATE), False),
+    ((OURS, ALLOW), False),
+    ((ISOLATE,), False),  # nothing allows web, so its denial changes nothing
+    ((ALLOW,), True),  # web is allowed then
+    ((ALLOW, cnp("part", ingressDeny=[WEB | TCP_80])), True),
+    ((), True),
 )
 def test_what_stays_has_to_isolate_and_to_deny_the_same(stays: tuple[ObjectFacts, ...], is_lost: bool) -> None:
     assert bool(of_old(shop(DENY, *stays))) is is_lost
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("old", "stays", "is_lost"),
-    [
-        (cnp("old", ingress=[WEB]), (ALLOW,), False),
-        (cnp("old", ingress=[{}]), (ALLOW,), False),
-        (cnp("old", ingress=[{"fromEntities": ["all"]}]), (), True),  # isolated, although everything is allowed
-        (cnp("old", egress=[{"toEndpoints": [{}]}]), (ALLOW,), True),  # the other direction
-        (cnp("old", egressDeny=[{"toEndpoints": [{}]}], enableDefaultDeny=OPEN), (ALLOW,), True),
-        # Rules of layer 7 and of authentication restrict where nothing isolates, too.
-        (
-            cnp("old", enableDefaultDeny=OPEN, ingress=[{"toPorts": [{**TCP_80["toPorts"][0], "rules": {"http": [{"method": "GET"}]}}]}]),
-            (),
-            True,
-        ),
-        (cnp("old", ingress=[{**WEB, "authentication": {"mode": "required"}}]), (ALLOW,), True),
-        (cnp("old", ingress=[WEB]), (ALLOW,), False),
-        # What the evaluator does not understand, or does not evaluate.
-        (cnp("old", ingress=[WEB], egress="x"), (ISOLATE,), True),
-        (cnp("old", ingressDeny=[{"toPorts": [{"ports": [{"protocol": "VRRP"}]}]}]), (OURS, ISOLATE), True),
-        (cnp("old", ingress=[{**WEB, "fromRequires": [{"matchLabels": {"app": "web"}}]}]), (ALLOW,), True),
-    ],
+@one_test(
+    "old stays is_lost",
+    (cnp("old", ingress=[WEB]), (ALLOW,), False),
+    (cnp("old", ingress=[{}]), (ALLOW,), False),
+    (cnp("old", ingress=[{"fromEntities": ["all"]}]), (), True),  # isolated, although everything is allowed
+    (cnp("old", egress=[{"toEndpoints": [{}]}]), (ALLOW,), True),  # the other direction
+    (cnp("old", egressDeny=[{"toEndpoints": [{}]}], enableDefaultDeny=OPEN), (ALLOW,), True),
+    # Rules of layer 7 and of authentication restrict where nothing isolates, too.
+    (
+        cnp("old", enableDefaultDeny=OPEN, ingress=[{"toPorts": [{**TCP_80["toPorts"][0], "rules": {"http": [{"method": "GET"}]}}]}]),
+        (),
+        True,
+    ),
+    (cnp("old", ingress=[{**WEB, "authentication": {"mode": "required"}}]), (ALLOW,), True),
+    (cnp("old", ingress=[WEB]), (ALLOW,), False),
+    # What the evaluator does not understand, or does not evaluate.
+    (cnp("old", ingress=[WEB], egress="x"), (ISOLATE,), True),
+    (cnp("old", ingressDeny=[{"toPorts": [{"ports": [{"protocol": "VRRP"}]}]}]), (OURS, ISOLATE), True),
+    (cnp("old", ingress=[{**WEB, "fromRequires": [{"matchLabels": {"app": "web"}}]}]), (ALLOW,), True),
 )
 def test_every_way_in_which_a_policy_protects_counts(old: ObjectFacts, stays: tuple[ObjectFacts, ...], is_lost: bool) -> None:
     found = of_old(shop(old, *stays, version="1.18.11"))
     assert bool(found) is is_lost, found
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "there",
-    [
-        shop(DENY, OURS, ISOLATE, unread=(Unread(what="pods", message="Forbidden.", remedy=""),)),
-        shop(cnp("old", ingress=[WEB]), ISOLATE, config={"static-cnp-path": "/policies"}),
-        shop(DENY, ALLOW, unread=(Unread(what="networkpolicies", message="Forbidden.", remedy=""),)),
-        replace(shop(DENY, OURS, ISOLATE), traffic={}),
-    ],
+    shop(DENY, OURS, ISOLATE, unread=(Unread(what="pods", message="Forbidden.", remedy=""),)),
+    shop(cnp("old", ingress=[WEB]), ISOLATE, config={"static-cnp-path": "/policies"}),
+    shop(DENY, ALLOW, unread=(Unread(what="networkpolicies", message="Forbidden.", remedy=""),)),
+    replace(shop(DENY, OURS, ISOLATE), traffic={}),
 )
 def test_what_is_not_known_counts_as_lost(there: Scene) -> None:
     assert of_old(there)
@@ -202,10 +192,7 @@ def test_what_is_not_known_counts_as_lost(there: Scene) -> None:
 REFUSED: dict[str, Any] = {"conditions": [{"type": "Valid", "status": "False", "message": "no"}]}
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("old", "stays"), [(DENY, (OURS, replace(ISOLATE, status=REFUSED))), (replace(DENY, status=REFUSED), (OURS, ISOLATE))]
-)
+@one_test("old stays", (DENY, (OURS, replace(ISOLATE, status=REFUSED))), (replace(DENY, status=REFUSED), (OURS, ISOLATE)))
 def test_what_cilium_refuses_replaces_nothing_and_goes_only_when_it_is_known_what_goes(
     old: ObjectFacts, stays: tuple[ObjectFacts, ...]
 ) -> None:
@@ -213,10 +200,7 @@ def test_what_cilium_refuses_replaces_nothing_and_goes_only_when_it_is_known_wha
     assert of_old(shop(old, *stays))
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("changed", "believed"), [({"labels": {"team": "red"}}, False), ({"spec": {**ISOLATE.spec, "egress": [{}]}}, True)]
-)
+@one_test("changed believed", ({"labels": {"team": "red"}}, False), ({"spec": {**ISOLATE.spec, "egress": [{}]}}, True))
 def test_a_refused_policy_stays_so_until_its_spec_changes(changed: dict[str, Any], believed: bool) -> None:
     path = "/apis/cilium.io/v2/namespaces/shop/ciliumnetworkpolicies/isolate"
     there = shop(replace(ISOLATE, path=path, status=REFUSED))
@@ -230,15 +214,12 @@ ACCOUNT = {"matchLabels": {"io.cilium.k8s.policy.serviceaccount": "x"}}
 """Selects pods perhaps: the account of a pod is not known."""
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("old", "stays"),
-    [
-        (cnp("old", ingressDeny=[{"fromEndpoints": [ACCOUNT]}], enableDefaultDeny=OPEN), ()),
-        (cnp("old", ingress=[WEB]), (cnp("perhaps", endpointSelector=ACCOUNT, ingress=[{}]),)),
-        (cnp("old", endpointSelector=ACCOUNT, ingress=[{}]), ()),
-        (cnp("old", endpointSelector=ACCOUNT, ingress=[{}]), (cnp("perhaps", endpointSelector=ACCOUNT, ingress=[{}]),)),
-    ],
+@one_test(
+    "old stays",
+    (cnp("old", ingressDeny=[{"fromEndpoints": [ACCOUNT]}], enableDefaultDeny=OPEN), ()),
+    (cnp("old", ingress=[WEB]), (cnp("perhaps", endpointSelector=ACCOUNT, ingress=[{}]),)),
+    (cnp("old", endpointSelector=ACCOUNT, ingress=[{}]), ()),
+    (cnp("old", endpointSelector=ACCOUNT, ingress=[{}]), (cnp("perhaps", endpointSelector=ACCOUNT, ingress=[{}]),)),
 )
 def test_perhaps_is_not_enough_to_replace_and_enough_to_protect(old: ObjectFacts, stays: tuple[ObjectFacts, ...]) -> None:
     assert of_old(shop(old, *stays))

@@ -31,7 +31,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.repl
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.reach.workload_set import workload_sets
 from tests.testing.facts_builders import cluster_facts, failure
 from tests.testing.properties import examples
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.texts import mentions
 from tests.testing.traffic_builders import namespace_facts, object_facts, pod, scene, traffic
 
@@ -89,31 +89,25 @@ def test_only_named_policies_of_the_provider_that_are_replaced_go() -> None:
     assert removed([OLD], shop(OURS)) == removed([{**OLD, "clusters": ["c2"]}], shop(policy("old"))) == removed([], shop()) == nothing
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("found", "names"),
-    [
-        (policy("old", PROVIDER, "kubectl-edit"), "kubectl-edit"),
-        (policy("old", labels={OWNER_LABEL: "x"}), "this project"),
-        (replace(policy("old"), writers=()), "who wrote it"),
-    ],
+@one_test(
+    "found names",
+    (policy("old", PROVIDER, "kubectl-edit"), "kubectl-edit"),
+    (policy("old", labels={OWNER_LABEL: "x"}), "this project"),
+    (replace(policy("old"), writers=()), "who wrote it"),
 )
 def test_one_policy_in_doubt_keeps_all(found: ObjectFacts, names: str) -> None:
     assert mentions(why(removed([OLD, {**OLD, "name": "sound"}], shop(found, policy("sound"), OURS))), "c1", names)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("old", "stays"),
-    [
-        (policy("old", **DENY), ()),
-        (policy("old", **DENY), (policy("ours", enableDefaultDeny={"ingress": False}, **DENY),)),
-        (policy("old"), ()),
-        (policy("old", **DENY), (OURS,)),  # isolated, and web is allowed then
-        (policy("old", namespace=""), ()),
-        (policy("old", egressDeny=[{"toEndpoints": [{}]}]), (OURS,)),
-        (policy("old", **{"ingress": "x"}), (OURS,)),
-    ],
+@one_test(
+    "old stays",
+    (policy("old", **DENY), ()),
+    (policy("old", **DENY), (policy("ours", enableDefaultDeny={"ingress": False}, **DENY),)),
+    (policy("old"), ()),
+    (policy("old", **DENY), (OURS,)),  # isolated, and web is allowed then
+    (policy("old", namespace=""), ()),
+    (policy("old", egressDeny=[{"toEndpoints": [{}]}]), (OURS,)),
+    (policy("old", **{"ingress": "x"}), (OURS,)),
 )
 def test_a_policy_that_protects_more_than_what_replaces_it_stays_and_the_finding_says_why(
     old: ObjectFacts, stays: tuple[ObjectFacts, ...]
@@ -155,8 +149,7 @@ def test_a_member_that_does_not_answer_may_have_the_policy() -> None:
     assert removed([{**OLD, "clusters": ["c1"]}], there).steps
 
 
-@in_one_test
-@pytest.mark.parametrize("phase", ["Degraded", "Pending", "Error"])
+@one_test("phase", "Degraded", "Pending", "Error")
 def test_a_policy_whose_intent_is_not_in_force_stays(phase: str) -> None:
     assert mentions(why(removed([OLD], shop(policy("old"), OURS), {**APPLIED, "phase": phase})), phase, "front")
 
@@ -177,18 +170,15 @@ def test_no_flow_opens_between_two_deletions(seed: int) -> None:
         assert {change.kind for change in changes} <= {ChangeKind.LOST}, (seed, [step.object for step in steps[:done]])
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("entries", "told"),
-    [
-        ("old", "policies: must be a list"),
-        ([{"name": "old"}], "policies[0].intent: must be"),
-        ([{**OLD, "intent": "frnt"}], "did you mean front?"),
-        ([{**OLD, "name": "*"}], "policies[0].name: must be the name of a policy"),
-        ([{**OLD, "label": "x"}], "policies[0]"),
-        ([{**OLD, "clusters": ["c9"]}], "c9 is none"),
-        ([OLD, OLD], "is there twice"),
-    ],
+@one_test(
+    "entries told",
+    ("old", "policies: must be a list"),
+    ([{"name": "old"}], "policies[0].intent: must be"),
+    ([{**OLD, "intent": "frnt"}], "did you mean front?"),
+    ([{**OLD, "name": "*"}], "policies[0].name: must be the name of a policy"),
+    ([{**OLD, "label": "x"}], "policies[0]"),
+    ([{**OLD, "clusters": ["c9"]}], "c9 is none"),
+    ([OLD, OLD], "is there twice"),
 )
 def test_what_is_no_list_of_policies_is_reported_by_its_place(entries: Any, told: str) -> None:
     with pytest.raises(InvalidInput) as refused:

@@ -36,7 +36,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.rehearsal_
 from tests.testing.exposure_world import cluster, clusters, desired, item, run
 from tests.testing.facts_builders import NOW, cluster_facts, mesh_of
 from tests.testing.link_plans import plan_links
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.traffic_builders import scene, service, slice_facts, traffic
 
 GLOBAL = {"service.cilium.io/global": "true"}
@@ -94,22 +94,19 @@ def test_named_losses_are_parsed_and_named_by_what_is_gone() -> None:
     assert not cable.reaches("c1", "c3") and cable.reaches("c3", "c1") and not cable.reaches("c2", "c3") and not cable.reaches("c3", "c2")
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"members": ["c1"]}, "must be a list of losses"),
-        (["c1"], "must be a mapping with the keys name, members, links, networks"),
-        ([{"members": ["c4"]}], '"c4" is no member of the mesh; its members are c1, c2, c3'),
-        ([{"members": [7]}], "must be the inventory name of a member, not a number"),
-        ([{"members": ["c1", "c2", "c3"]}], "are all members of the mesh"),
-        ([{"links": [["c1"]]}], "must be a pair of inventory names, as [c1, c2]"),
-        ([{"links": [["c1", "c1"]]}], '"c1" and "c1" have no links to each other in this mesh'),
-        ([{"links": ["c1"]}], "must be a pair"),
-        ([{"name": "nothing"}], "names nothing that is gone"),
-        ([{"name": "a\nb", "members": ["c1"]}], "must be one printable line"),
-        ([{"member": ["c1"]}], "did you mean members?"),
-    ],
+@one_test(
+    "given said",
+    ({"members": ["c1"]}, "must be a list of losses"),
+    (["c1"], "must be a mapping with the keys name, members, links, networks"),
+    ([{"members": ["c4"]}], '"c4" is no member of the mesh; its members are c1, c2, c3'),
+    ([{"members": [7]}], "must be the inventory name of a member, not a number"),
+    ([{"members": ["c1", "c2", "c3"]}], "are all members of the mesh"),
+    ([{"links": [["c1"]]}], "must be a pair of inventory names, as [c1, c2]"),
+    ([{"links": [["c1", "c1"]]}], '"c1" and "c1" have no links to each other in this mesh'),
+    ([{"links": ["c1"]}], "must be a pair"),
+    ([{"name": "nothing"}], "names nothing that is gone"),
+    ([{"name": "a\nb", "members": ["c1"]}], "must be one printable line"),
+    ([{"member": ["c1"]}], "did you mean members?"),
 )
 def test_a_loss_that_is_not_valid_is_refused_in_words(given: Any, said: str) -> None:
     with pytest.raises(InvalidInput) as error:

@@ -19,7 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.f
     go_duration,
 )
 from tests.testing.facts_builders import cluster_facts
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.texts import mentions
 from tests.testing.traffic_builders import NAMESPACE
 from tests.unit.services.failover_worlds import item, world
@@ -47,11 +47,12 @@ def with_ttl(host: str, value: str | None, *, version: str = "1.19.5", argument:
     return replace(facts, config=config, apiserver=apiserver)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("0", 0), ("0s", 0), ("15m", 900), ("1m30s", 90), ("1.5h", 5400), ("500ms", 0.5), ("+90s", 90), ("1h0m0s", 3600)]
-    + [(text, None) for text in ("", "90", "-5s", "m", "1d", "1 m", "5s;", "1e3s", ".s")],
+@one_test(
+    "text seconds",
+    *(
+        [("0", 0), ("0s", 0), ("15m", 900), ("1m30s", 90), ("1.5h", 5400), ("500ms", 0.5), ("+90s", 90), ("1h0m0s", 3600)]
+        + [(text, None) for text in ("", "90", "-5s", "m", "1d", "1 m", "5s;", "1e3s", ".s")]
+    ),
 )
 def test_durations_are_read_as_go_reads_them(text: str, seconds: float | None) -> None:
     assert go_duration(text) == seconds
@@ -66,19 +67,16 @@ def test_with_kvstoremesh_its_own_argument_counts_and_else_cilium_config() -> No
     assert cache_ttl(with_ttl("c1", None)).seconds == 0
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("value", "detect", "told"),
-    [
-        (None, 60, "keeps its backends for ever"),
-        ("0s", 60, "keeps its backends for ever"),
-        ("nonsense", 60, "keeps its backends for ever"),
-        ("15m", 60, "keeps its backends for 900 s"),
-        ("61s", 30, "keeps its backends for 61 s"),
-        ("60s", 60, ""),
-        ("60s", 30, ""),  # shorter than 60 s would drop healthy peers when clustermesh-apiserver is rolled out
-        ("15m", 900, ""),
-    ],
+@one_test(
+    "value detect told",
+    (None, 60, "keeps its backends for ever"),
+    ("0s", 60, "keeps its backends for ever"),
+    ("nonsense", 60, "keeps its backends for ever"),
+    ("15m", 60, "keeps its backends for 900 s"),
+    ("61s", 30, "keeps its backends for 61 s"),
+    ("60s", 60, ""),
+    ("60s", 30, ""),  # shorter than 60 s would drop healthy peers when clustermesh-apiserver is rolled out
+    ("15m", 900, ""),
 )
 def test_backends_of_the_dead_that_stay_too_long_are_reported_with_the_helm_value(value: str | None, detect: int, told: str) -> None:
     here = world({"c1": 3, "c2": 3}, facts={"c1": with_ttl("c1", value), "c2": with_ttl("c2", "30s")})

@@ -17,7 +17,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.scen
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.annotations import MANAGED, can_be_permitted
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import record_key
 from tests.testing.facts_builders import cluster_facts
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.traffic_builders import NAMESPACE, scene, traffic
 from tests.unit.services.service_worlds import GLOBAL, KEY, SYNC, cluster, findings_of, one, run, spec, steps_of
 
@@ -64,8 +64,7 @@ def read_annotations(world: Scene, host: str = "c1") -> dict[str, str]:
     return {key: value for key, value in world.traffic[host].services[KEY].annotations.items() if key != mark}
 
 
-@in_one_test
-@pytest.mark.parametrize("key", WITH_A_MEANING)
+@one_test("key", *WITH_A_MEANING)
 def test_an_annotation_that_no_cluster_permits_refuses_the_item(key: str) -> None:
     world, item = permitting(), spec(globalAnnotations={key: "x"})
     assert steps_of(world, item) == []

@@ -15,7 +15,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.labe
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.items.models import Failover, GlobalService, ServiceSelector
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import MANAGER_DOMAIN
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.parse import parse_global_service
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 from tests.unit.services.service_worlds import AFFINITY, GLOBAL, OLD_AFFINITY, OLD_GLOBAL, SHARED, SYNC
 
 MEMBERS = ("c1", "c2", "c3")
@@ -183,23 +183,16 @@ def test_no_label_that_is_accepted_can_mean_more_than_itself(before: str, after:
         assert not valid_key(text) and not valid_key(f"example.com/{text}") and not valid_key(f"{text.lower()}/app")
 
 
-@in_one_test
-@pytest.mark.parametrize("key", ["app", "app.kubernetes.io/name", "a/b", "A_b.c-D", "x" * 63, "k8s.io/" + "x" * 63])
+@one_test("key", "app", "app.kubernetes.io/name", "a/b", "A_b.c-D", "x" * 63, "k8s.io/" + "x" * 63)
 def test_keys_as_kubernetes_takes_them(key: str) -> None:
     assert valid_key(key)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    "key", ["", "/", "a/", "/a", "a/b/c", "-a", "a-", "x" * 64, "A.io/x", "a..b/x", "ü", "a b", "a\n", "x." * 127 + "/a"]
-)
+@one_test("key", "", "/", "a/", "/a", "a/b/c", "-a", "a-", "x" * 64, "A.io/x", "a..b/x", "ü", "a b", "a\n", "x." * 127 + "/a")
 def test_keys_as_kubernetes_refuses_them(key: str) -> None:
     assert not valid_key(key)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("value", "valid"), [("", True), ("a", True), ("A_b.c-9", True), ("-a", False), ("a.", False), ("x" * 64, False), ("a\n", False)]
-)
+@one_test("value valid", ("", True), ("a", True), ("A_b.c-9", True), ("-a", False), ("a.", False), ("x" * 64, False), ("a\n", False))
 def test_values_as_kubernetes_has_them(value: str, valid: bool) -> None:
     assert valid_value(value) is valid

@@ -7,14 +7,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.model import Mesh
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.topology import Mode, Topology
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.facts.traffic import SliceFacts
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.endpoints import endpoint_counts
 from tests.testing.facts_builders import cluster_facts
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.traffic_builders import NAMESPACE, namespace_facts, scene, service, slice_facts, traffic
 from tests.unit.services.service_worlds import AFFINITY, GLOBAL, KEY, SHARED, SYNC, cluster, codes, findings_of, one, run, spec, two
 
@@ -72,17 +70,14 @@ def test_a_missing_namespace_is_named_and_not_the_missing_service_in_it() -> Non
     assert codes(world, spec(targetClusters=["c1"])) == []
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("version", "config", "namespace", "said"),
-    [
-        ("1.20.1", {}, {}, False),
-        ("1.20.1", {"clustermesh-default-global-namespace": "false"}, {}, True),
-        ("1.20.1", {"clustermesh-default-global-namespace": "false"}, {"clustermesh.cilium.io__global": "true"}, False),
-        ("1.20.1", {}, {"clustermesh.cilium.io__global": "false"}, True),
-        ("1.19.5", {"clustermesh-default-global-namespace": "false"}, {}, False),
-        ("1.19.5", {}, {"clustermesh.cilium.io__global": "false"}, False),
-    ],
+@one_test(
+    "version config namespace said",
+    ("1.20.1", {}, {}, False),
+    ("1.20.1", {"clustermesh-default-global-namespace": "false"}, {}, True),
+    ("1.20.1", {"clustermesh-default-global-namespace": "false"}, {"clustermesh.cilium.io__global": "true"}, False),
+    ("1.20.1", {}, {"clustermesh.cilium.io__global": "false"}, True),
+    ("1.19.5", {"clustermesh-default-global-namespace": "false"}, {}, False),
+    ("1.19.5", {}, {"clustermesh.cilium.io__global": "false"}, False),
 )
 def test_from_1_20_a_namespace_that_is_not_global_exports_nothing(
     version: str, config: dict[str, str], namespace: dict[str, str], said: bool
@@ -94,18 +89,15 @@ def test_from_1_20_a_namespace_that_is_not_global_exports_nothing(
     assert [entry.cluster for entry in found] == (["c1"] if said else [])
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("here", "there", "version", "apart"),
-    [
-        ([HTTP], [{**HTTP, "port": 8080}], "1.18.11", False),
-        ([HTTP], [{**HTTP, "name": "web"}], "1.18.11", True),
-        ([HTTP], [{**HTTP, "protocol": "UDP"}], "1.18.11", True),
-        ([HTTP], [{"port": 80}], "1.18.11", False),
-        ([HTTP], [{"port": 80}], "1.16.19", True),
-        ([{"port": 80}], [{"port": 81}], "1.16.19", False),
-        ([HTTP, {**HTTP, "name": "https", "port": 443}], [HTTP], "1.18.11", True),
-    ],
+@one_test(
+    "here there version apart",
+    ([HTTP], [{**HTTP, "port": 8080}], "1.18.11", False),
+    ([HTTP], [{**HTTP, "name": "web"}], "1.18.11", True),
+    ([HTTP], [{**HTTP, "protocol": "UDP"}], "1.18.11", True),
+    ([HTTP], [{"port": 80}], "1.18.11", False),
+    ([HTTP], [{"port": 80}], "1.16.19", True),
+    ([{"port": 80}], [{"port": 81}], "1.16.19", False),
+    ([HTTP, {**HTTP, "name": "https", "port": 443}], [HTTP], "1.18.11", True),
 )
 def test_ports_are_matched_by_name_and_protocol(here: list[Any], there: list[Any], version: str, apart: bool) -> None:
     found = [

@@ -34,7 +34,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.status.lin
     proof_columns,
 )
 from tests.testing.facts_builders import NOW, apiserver_workload, cluster_facts, key_facts, link_facts, mesh_of, peer_secret
-from tests.testing.rows import alike, in_one_test
+from tests.testing.rows import alike, one_test
 
 PROVEN, REFUTED, UNKNOWN = ProofVerdict.PROVEN, ProofVerdict.REFUTED, ProofVerdict.UNKNOWN
 ENDPOINT = MeshEndpoint(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.2", "2001:db8::2"))
@@ -48,21 +48,18 @@ def from_here(verdict: ProofVerdict, note: str = "", heartbeat: datetime | None 
     return ControllerProof(cluster="c1", peer="c2", verdict=verdict, note=note, heartbeat=heartbeat)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("there", "here", "verdict", "by"),
-    [
-        (["proven"], PROVEN, PROVEN, "kvstoremesh"),
-        (["proven"], UNKNOWN, PROVEN, "kvstoremesh"),
-        (["unknown"], PROVEN, PROVEN, "controller"),
-        (["unknown"], UNKNOWN, UNKNOWN, ""),
-        (["refuted"], PROVEN, REFUTED, "kvstoremesh"),
-        (["proven", "refuted"], PROVEN, REFUTED, "kvstoremesh"),
-        (["proven"], REFUTED, REFUTED, "controller"),
-        ([], PROVEN, PROVEN, "controller"),
-        ([], None, UNKNOWN, ""),
-        ([""], None, UNKNOWN, ""),
-    ],
+@one_test(
+    "there here verdict by",
+    (["proven"], PROVEN, PROVEN, "kvstoremesh"),
+    (["proven"], UNKNOWN, PROVEN, "kvstoremesh"),
+    (["unknown"], PROVEN, PROVEN, "controller"),
+    (["unknown"], UNKNOWN, UNKNOWN, ""),
+    (["refuted"], PROVEN, REFUTED, "kvstoremesh"),
+    (["proven", "refuted"], PROVEN, REFUTED, "kvstoremesh"),
+    (["proven"], REFUTED, REFUTED, "controller"),
+    ([], PROVEN, PROVEN, "controller"),
+    ([], None, UNKNOWN, ""),
+    ([""], None, UNKNOWN, ""),
 )
 def test_a_refutation_counts_most_and_the_place_of_the_link_before_the_controller(
     there: list[str], here: ProofVerdict | None, verdict: ProofVerdict, by: str
@@ -76,15 +73,12 @@ def test_why_a_reader_did_not_know_is_kept_beside_a_proof() -> None:
     assert (found.verdict, found.note) == (PROVEN, "controller: it cannot be reached")
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (b"2026-09-01T12:00:00Z", NOW),
-        (b"2026-09-01T14:00:00+02:00", NOW),
-        *alike(None, b"2026-09-01T12:00:00", b"", None, b"\xff\xfe", b"9" * 100_000, b"0001-01-01T00:00:00+14:00"),
-        (b"9999-12-31T23:59:59-14:00", None),
-    ],
+@one_test(
+    "value expected",
+    (b"2026-09-01T12:00:00Z", NOW),
+    (b"2026-09-01T14:00:00+02:00", NOW),
+    *alike(None, b"2026-09-01T12:00:00", b"", None, b"\xff\xfe", b"9" * 100_000, b"0001-01-01T00:00:00+14:00"),
+    (b"9999-12-31T23:59:59-14:00", None),
 )
 def test_a_heartbeat_is_a_time_with_a_zone_or_nothing(value: bytes | None, expected: datetime | None) -> None:
     assert parse_heartbeat(value) == expected
@@ -148,14 +142,11 @@ def test_before_1_20_the_addresses_are_those_of_the_pods_host_aliases() -> None:
     assert isinstance(access, EtcdAccess) and access.ips == ("192.0.2.9",)
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "config",
-    [
-        *("endpoints: []\n", "endpoints:\n- http://c2:2379\n", "endpoints:\n- https://c2:notaport\n"),
-        *("endpoints:\n- https://c2:2379\ntrusted-ca-file: /etc/passwd\ncert-file: /x\nkey-file: /x\n", "- list\n", "endpoints: ["),
-        *("endpoints: 5\n", "endpoints: !!int ''\n", "endpoints:\n- https://c2:2379\ntrusted-ca-file: [a]\n"),
-    ],
+    *("endpoints: []\n", "endpoints:\n- http://c2:2379\n", "endpoints:\n- https://c2:notaport\n"),
+    *("endpoints:\n- https://c2:2379\ntrusted-ca-file: /etc/passwd\ncert-file: /x\nkey-file: /x\n", "- list\n", "endpoints: ["),
+    *("endpoints: 5\n", "endpoints: !!int ''\n", "endpoints:\n- https://c2:2379\ntrusted-ca-file: [a]\n"),
 )
 def test_a_configuration_that_cannot_be_used_from_here_says_why(config: str) -> None:
     cluster, store = linked()

@@ -35,7 +35,7 @@ from tests.testing.facts_builders import (
     peer_secret,
     reader_facts,
 )
-from tests.testing.rows import alike, in_one_test
+from tests.testing.rows import alike, in_one_test, one_test
 
 READY = link_facts("c1", "c2")
 DOWN = not_ready(READY)
@@ -53,30 +53,27 @@ def changed(reader: ReaderFacts, which: str, **values: Any) -> ReaderFacts:
     return replace(reader, links=tuple(replace(x, **values) if x.reader == which else x for x in reader.links))
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("link", "stage"),
-    [
-        *alike(LinkStage.READY, READY, replace(READY, config_required=False, config_retrieved=False)),
-        (replace(READY, source="metrics", config_required=None, config_retrieved=None, synced={}), LinkStage.READY),
-        (replace(READY, source=""), LinkStage.UNKNOWN),
-        (replace(DOWN, source="metrics", status=""), LinkStage.UNKNOWN),
-        (LinkFacts(cluster="c1", peer="c2", reader="agent", pod="p", source="exec"), LinkStage.SECRET_NOT_PROJECTED),
-        (replace(DOWN, stage_hint="secret_not_projected"), LinkStage.SECRET_NOT_PROJECTED),
-        *alike(LinkStage.DIALLING, DOWN, replace(DOWN, error="dial tcp 192.0.2.2:2379: connect: connection refused")),
-        *alike(LinkStage.DIALLING, replace(DOWN, stage_hint="dialling", error="x509"), replace(DOWN, stage_hint="ready")),
-        (replace(DOWN, stage_hint="nonsense"), LinkStage.DIALLING),
-        (replace(DOWN, error="remote error: tls: bad certificate"), LinkStage.TLS),
-        *alike(LinkStage.TLS, replace(DOWN, status="x509: certificate signed by unknown authority"), replace(DOWN, stage_hint="tls")),
-        (replace(DOWN, error="etcdserver: permission denied"), LinkStage.AUTHORISATION),
-        (replace(DOWN, connected=True, error="etcdserver: permission denied"), LinkStage.AUTHORISATION),
-        (replace(DOWN, connected=True, stage_hint="tls"), LinkStage.RETRIEVING_CONFIGURATION),
-        (replace(DOWN, connected=True, config_required=True, config_retrieved=False), LinkStage.RETRIEVING_CONFIGURATION),
-        (replace(READY, config_required=True, config_retrieved=False), LinkStage.RETRIEVING_CONFIGURATION),
-        (replace(READY, config_required=None, config_retrieved=None, synced={}), LinkStage.RETRIEVING_CONFIGURATION),
-        (replace(READY, synced={**SYNCED, "services": False}), LinkStage.SYNCHRONISING),
-        *alike(LinkStage.SYNCHRONISING, replace(READY, ready=False, synced={**SYNCED, "nodes": False}), replace(READY, ready=False)),
-    ],
+@one_test(
+    "link stage",
+    *alike(LinkStage.READY, READY, replace(READY, config_required=False, config_retrieved=False)),
+    (replace(READY, source="metrics", config_required=None, config_retrieved=None, synced={}), LinkStage.READY),
+    (replace(READY, source=""), LinkStage.UNKNOWN),
+    (replace(DOWN, source="metrics", status=""), LinkStage.UNKNOWN),
+    (LinkFacts(cluster="c1", peer="c2", reader="agent", pod="p", source="exec"), LinkStage.SECRET_NOT_PROJECTED),
+    (replace(DOWN, stage_hint="secret_not_projected"), LinkStage.SECRET_NOT_PROJECTED),
+    *alike(LinkStage.DIALLING, DOWN, replace(DOWN, error="dial tcp 192.0.2.2:2379: connect: connection refused")),
+    *alike(LinkStage.DIALLING, replace(DOWN, stage_hint="dialling", error="x509"), replace(DOWN, stage_hint="ready")),
+    (replace(DOWN, stage_hint="nonsense"), LinkStage.DIALLING),
+    (replace(DOWN, error="remote error: tls: bad certificate"), LinkStage.TLS),
+    *alike(LinkStage.TLS, replace(DOWN, status="x509: certificate signed by unknown authority"), replace(DOWN, stage_hint="tls")),
+    (replace(DOWN, error="etcdserver: permission denied"), LinkStage.AUTHORISATION),
+    (replace(DOWN, connected=True, error="etcdserver: permission denied"), LinkStage.AUTHORISATION),
+    (replace(DOWN, connected=True, stage_hint="tls"), LinkStage.RETRIEVING_CONFIGURATION),
+    (replace(DOWN, connected=True, config_required=True, config_retrieved=False), LinkStage.RETRIEVING_CONFIGURATION),
+    (replace(READY, config_required=True, config_retrieved=False), LinkStage.RETRIEVING_CONFIGURATION),
+    (replace(READY, config_required=None, config_retrieved=None, synced={}), LinkStage.RETRIEVING_CONFIGURATION),
+    (replace(READY, synced={**SYNCED, "services": False}), LinkStage.SYNCHRONISING),
+    *alike(LinkStage.SYNCHRONISING, replace(READY, ready=False, synced={**SYNCED, "nodes": False}), replace(READY, ready=False)),
 )
 def test_the_stage_follows_what_the_reader_says(link: LinkFacts, stage: LinkStage) -> None:
     assert link_stage(link) is stage
@@ -266,15 +263,12 @@ def test_the_phase_never_gets_milder_as_an_outage_is_confirmed(steps: list[tuple
     assert phases == sorted(phases, key=outages.SEVERITY.__getitem__)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("losses", "said"),
-    [
-        ((0, 0), " (its mesh endpoint is alive: c1 and c3 read from it)"),
-        ((0, 2), " (its mesh endpoint is alive: c1 reads from it)"),
-        ((1, 2), " (its mesh endpoint does not answer c1 and c3 either)"),
-        ((4, 4), ""),
-    ],
+@one_test(
+    "losses said",
+    ((0, 0), " (its mesh endpoint is alive: c1 and c3 read from it)"),
+    ((0, 2), " (its mesh endpoint is alive: c1 reads from it)"),
+    ((1, 2), " (its mesh endpoint does not answer c1 and c3 either)"),
+    ((4, 4), ""),
 )
 def test_of_a_member_whose_api_server_is_silent_the_status_says_whether_its_mesh_endpoint_lives(losses: tuple[int, int], said: str) -> None:
     outage = outages.Outage(outages.linked_clusters(None), silent={"c2"})
@@ -297,8 +291,7 @@ def test_of_a_member_in_which_a_write_failed_nothing_is_said_about_its_mesh_endp
     assert status["links"][0]["proof"] == "proven" and "mesh endpoint" not in str(status["conditions"])
 
 
-@in_one_test
-@pytest.mark.parametrize("loss", [2, 3, 4])
+@one_test("loss", 2, 3, 4)
 def test_records_of_a_peer_that_is_not_reached_say_that_the_link_worked_whenever_it_was_written(loss: int) -> None:
     just = outages.linked_clusters(timedelta(minutes=1))
     lost = outages.Outage(just, losses=dict.fromkeys(outages.MESH.links, loss))
@@ -324,32 +317,29 @@ def test_a_link_whose_copy_agents_still_have_was_lost_and_not_made() -> None:
     assert build_status(MESH, LINKED, {}, new, now=NOW)["phase"] == "Connecting"
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("facts", "failures", "readers", "more", "phase", "reason"),
-    [
-        (FACTS, {}, READERS, {}, "Connected", "MeshEstablished"),
-        (FACTS, {}, NOT_KNOWN, {}, "Pending", "NotYetConnected"),
-        (FACTS, {}, {}, {}, "Pending", "NotYetConnected"),
-        (FACTS, {}, NOT_KNOWN, {"written": True}, "Connecting", "LinksNotReady"),
-        (LINKED, {}, NOT_KNOWN, {}, "Connecting", "LinksNotReady"),
-        (FACTS, {}, ALL_DOWN, {}, "Connecting", "LinksNotReady"),
-        (FACTS, {}, ALL_DOWN, {"previous": {"phase": "Connecting"}}, "Connecting", "LinksNotReady"),
-        (FACTS, {}, ALL_DOWN, {"previous": {"phase": "Connected"}}, "Degraded", "LinksNotReady"),
-        (FACTS, {}, {**READERS, "c1": ALL_DOWN["c1"]}, {}, "Degraded", "LinksNotReady"),
-        (FACTS, {}, READERS, {"findings": BLOCKS}, "Error", "PrerequisiteNotMet"),
-        (FACTS, {}, READERS, {"findings": BLOCKS, "previous": {"phase": "Error"}}, "Error", "PrerequisiteNotMet"),
-        (FACTS, {}, READERS, {"findings": (replace(BLOCKS[0], accepted=True),)}, "Connected", "MeshEstablished"),
-        (FACTS, {}, {**READERS, "c1": ALL_DOWN["c1"]}, {"findings": BLOCKS}, "Degraded", "LinksNotReady"),
-        (ALIVE, GONE, {"c1": READERS["c1"]}, {"findings": BLOCKS}, "Degraded", "ClustersUnreachable"),
-        (FACTS, {}, NOT_KNOWN, {"findings": BLOCKS}, "Error", "PrerequisiteNotMet"),
-        (FACTS, {}, NOT_KNOWN, {"findings": (replace(BLOCKS[0], accepted=True),)}, "Pending", "NotYetConnected"),
-        ({}, {**GONE, "c1": failure("c1")}, {}, {}, "Error", "ClustersUnreachable"),
-        (ALIVE, GONE, {"c1": NOT_KNOWN["c1"]}, {}, "Error", "ClustersUnreachable"),
-        (ALIVE, GONE, {"c1": NOT_KNOWN["c1"]}, {"previous": {"phase": "Connected"}}, "Degraded", "ClustersUnreachable"),
-        (ALIVE, GONE, {"c1": ALL_DOWN["c1"]}, {}, "Degraded", "ClustersUnreachable"),
-        (ALIVE, GONE, {"c1": READERS["c1"]}, {}, "Degraded", "ClustersUnreachable"),
-    ],
+@one_test(
+    "facts failures readers more phase reason",
+    (FACTS, {}, READERS, {}, "Connected", "MeshEstablished"),
+    (FACTS, {}, NOT_KNOWN, {}, "Pending", "NotYetConnected"),
+    (FACTS, {}, {}, {}, "Pending", "NotYetConnected"),
+    (FACTS, {}, NOT_KNOWN, {"written": True}, "Connecting", "LinksNotReady"),
+    (LINKED, {}, NOT_KNOWN, {}, "Connecting", "LinksNotReady"),
+    (FACTS, {}, ALL_DOWN, {}, "Connecting", "LinksNotReady"),
+    (FACTS, {}, ALL_DOWN, {"previous": {"phase": "Connecting"}}, "Connecting", "LinksNotReady"),
+    (FACTS, {}, ALL_DOWN, {"previous": {"phase": "Connected"}}, "Degraded", "LinksNotReady"),
+    (FACTS, {}, {**READERS, "c1": ALL_DOWN["c1"]}, {}, "Degraded", "LinksNotReady"),
+    (FACTS, {}, READERS, {"findings": BLOCKS}, "Error", "PrerequisiteNotMet"),
+    (FACTS, {}, READERS, {"findings": BLOCKS, "previous": {"phase": "Error"}}, "Error", "PrerequisiteNotMet"),
+    (FACTS, {}, READERS, {"findings": (replace(BLOCKS[0], accepted=True),)}, "Connected", "MeshEstablished"),
+    (FACTS, {}, {**READERS, "c1": ALL_DOWN["c1"]}, {"findings": BLOCKS}, "Degraded", "LinksNotReady"),
+    (ALIVE, GONE, {"c1": READERS["c1"]}, {"findings": BLOCKS}, "Degraded", "ClustersUnreachable"),
+    (FACTS, {}, NOT_KNOWN, {"findings": BLOCKS}, "Error", "PrerequisiteNotMet"),
+    (FACTS, {}, NOT_KNOWN, {"findings": (replace(BLOCKS[0], accepted=True),)}, "Pending", "NotYetConnected"),
+    ({}, {**GONE, "c1": failure("c1")}, {}, {}, "Error", "ClustersUnreachable"),
+    (ALIVE, GONE, {"c1": NOT_KNOWN["c1"]}, {}, "Error", "ClustersUnreachable"),
+    (ALIVE, GONE, {"c1": NOT_KNOWN["c1"]}, {"previous": {"phase": "Connected"}}, "Degraded", "ClustersUnreachable"),
+    (ALIVE, GONE, {"c1": ALL_DOWN["c1"]}, {}, "Degraded", "ClustersUnreachable"),
+    (ALIVE, GONE, {"c1": READERS["c1"]}, {}, "Degraded", "ClustersUnreachable"),
 )
 def test_the_phase_says_what_is_known(facts: Any, failures: Any, readers: Any, more: Any, phase: str, reason: str) -> None:
     status = build_status(MESH, facts, failures, readers, now=NOW, **more)

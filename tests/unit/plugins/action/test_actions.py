@@ -16,7 +16,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.error
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils import mesh_action
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.arguments import ARGUMENTS
 from tests.testing.facts_builders import cluster_facts, failure
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.terminal import shown
 from tests.unit.plugins.action.conftest import World, mesh
 
@@ -85,8 +85,7 @@ STRUCTURED = [
 ]
 
 
-@in_one_test
-@pytest.mark.parametrize(("module", "name", "kind", "elements"), STRUCTURED)
+@one_test("module name kind elements", *STRUCTURED)
 def test_every_mapping_and_list_may_be_a_text_of_yaml_and_what_is_none_is_refused_with_its_place(
     make_world: Any, module: str, name: str, kind: str, elements: str
 ) -> None:

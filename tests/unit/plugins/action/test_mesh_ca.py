@@ -14,7 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.trust
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.options import ConnectOptions
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.pipeline.trust import without_own_codes
 from tests.testing.facts_builders import cluster_facts, mesh_of
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 MESH = mesh_of("c1", "c2", "c3")
 DEFAULTS = {name: option.get("default") for name, option in mesh_ca.ActionModule.SPEC.items()}
@@ -24,18 +24,15 @@ def request(**params: Any) -> Any:
     return mesh_ca._request_of(MESH, {**DEFAULTS, **params})
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("params", "named"),
-    [
-        ({"state": "shared"}, "source"),
-        ({"state": "shared", "source": "c1"}, "private key"),
-        ({"state": "shared", "source": "c1", "confirm": "yes"}, "edge-mesh-eu"),
-        ({"state": "shared", "source": "c9", "confirm": "edge-mesh-eu"}, "c9"),
-        ({"state": "rolled", "clusters": ["c9"]}, "c9"),
-        ({"state": "renewed", "clusters": ["c1"]}, "state=rolled"),
-        ({"state": "rolled", "source": "c1"}, "state=shared"),
-    ],
+@one_test(
+    "params named",
+    ({"state": "shared"}, "source"),
+    ({"state": "shared", "source": "c1"}, "private key"),
+    ({"state": "shared", "source": "c1", "confirm": "yes"}, "edge-mesh-eu"),
+    ({"state": "shared", "source": "c9", "confirm": "edge-mesh-eu"}, "c9"),
+    ({"state": "rolled", "clusters": ["c9"]}, "c9"),
+    ({"state": "renewed", "clusters": ["c1"]}, "state=rolled"),
+    ({"state": "rolled", "source": "c1"}, "state=shared"),
 )
 def test_a_request_that_is_not_valid_is_refused(params: dict[str, Any], named: str) -> None:
     with pytest.raises(InvalidInput) as refused:

@@ -30,7 +30,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.stdout imp
 from tests.collection_path import CHECKOUT, link
 from tests.testing.playbooks import PlaybookRun, run_warm
 from tests.testing.result_schema import FILE, problems_of, result_schema
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.status_schemas import text_of
 
 from .conftest import mesh
@@ -187,8 +187,7 @@ def test_the_error_of_a_run_is_what_failed_it(runs: list[dict[str, Any]], option
     assert len(text) <= ERROR_LIMIT and "\x1b" not in text
 
 
-@in_one_test
-@pytest.mark.parametrize("name", PLAYBOOKS)
+@one_test("name", *PLAYBOOKS)
 def test_every_playbook_publishes_its_result_at_its_end_under_its_name(name: str) -> None:
     plays = yaml.safe_load((CHECKOUT / "playbooks" / f"{name}.yml").read_text(encoding="utf-8"))
     blocks = [block for play in plays for block in play["tasks"]]

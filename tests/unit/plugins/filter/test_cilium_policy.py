@@ -13,7 +13,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.cilium_policy import DOCUMENTATION, EXAMPLES, RETURN, FilterModule
 from tests.testing.policy_goldens import BINDING, NAMES, Golden, goldens
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 
 cilium_policy = FilterModule().filters()["cilium_policy"]
 VARIABLES = yaml.safe_load(EXAMPLES)[0]["vars"]
@@ -37,21 +37,18 @@ def test_one_cluster_alone() -> None:
     assert cilium_policy(intent, VARIABLES["names"], "1.20.1", cluster="cluster-ffm-1") == every[:1]
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("changes", "arguments", "message"),
-    [
-        ({"action": "Permit"}, {}, "is not known"),
-        ({"name": "A b"}, {}, "is not a DNS-1123 name"),
-        ({"ports": [{"port": 0}]}, {}, "must be 1 to 65535"),
-        ({"source": {"namespace": "a", "selector": {"reserved:host": ""}}}, {}, "names a source"),
-        ({"action": "Deny"}, {"version": "1.15.19"}, "Cilium 1.16 is needed"),
-        ({}, {"version": 1.20}, "Write it as a string"),
-        ({}, {"version": "latest"}, "Write it as a string"),
-        ({}, {"clusters": ["cluster-ffm-1"]}, "not a mapping of inventory names"),
-        ({}, {"clusters": {"cluster-ffm-1": "a b", "cluster-ber-2": "ber-2"}}, "is not a cluster name"),
-        ({}, {"cluster": "cluster-muc-3"}, "is not one of clusters"),
-    ],
+@one_test(
+    "changes arguments message",
+    ({"action": "Permit"}, {}, "is not known"),
+    ({"name": "A b"}, {}, "is not a DNS-1123 name"),
+    ({"ports": [{"port": 0}]}, {}, "must be 1 to 65535"),
+    ({"source": {"namespace": "a", "selector": {"reserved:host": ""}}}, {}, "names a source"),
+    ({"action": "Deny"}, {"version": "1.15.19"}, "Cilium 1.16 is needed"),
+    ({}, {"version": 1.20}, "Write it as a string"),
+    ({}, {"version": "latest"}, "Write it as a string"),
+    ({}, {"clusters": ["cluster-ffm-1"]}, "not a mapping of inventory names"),
+    ({}, {"clusters": {"cluster-ffm-1": "a b", "cluster-ber-2": "ber-2"}}, "is not a cluster name"),
+    ({}, {"cluster": "cluster-muc-3"}, "is not one of clusters"),
 )
 def test_wrong_arguments_are_named(changes: dict[str, Any], arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):

@@ -14,7 +14,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.edge_portal.cilium_mesh.plugins.doc_fragments._mesh import ModuleDocFragment
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.peer_config import DOCUMENTATION, RETURN, FilterModule
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.mesh.binding.trust_mode import one_of_modes
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 peer_config = FilterModule().filters()["peer_config"]
 
@@ -36,22 +36,19 @@ def test_a_peer_with_its_own_ca_uses_its_own_files_and_a_dns_name_is_kept() -> N
     assert f"# trust-sha256: {'ab' * 32}\n" in text
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("name", "arguments", "message"),
-    [
-        ("Ber_2", {}, "is not a cluster name"),
-        (7, {}, "not the name of a cluster"),
-        ("ber-2", {"ips": "192.0.2.1"}, "not a list of IP addresses"),
-        ("ber-2", {"ips": ["mesh.example.com"]}, "not a list of IP addresses"),
-        ("ber-2", {"version": 1.20}, "Write it as a string"),
-        ("ber-2", {"version": "latest"}, "Write it as a string"),
-        ("ber-2", {"trust": "any"}, f"Use {one_of_modes()}"),
-        ("ber-2", {"port": "many"}, "Use a number"),
-        ("ber-2", {"port": 0}, "is not a port"),
-        ("ber-2", {"hostname": "a: b\n"}, "is not a host name"),
-        ("ber-2", {"trust_sha256": "x\n- https://evil"}, "64 lower-case hex digits"),
-    ],
+@one_test(
+    "name arguments message",
+    ("Ber_2", {}, "is not a cluster name"),
+    (7, {}, "not the name of a cluster"),
+    ("ber-2", {"ips": "192.0.2.1"}, "not a list of IP addresses"),
+    ("ber-2", {"ips": ["mesh.example.com"]}, "not a list of IP addresses"),
+    ("ber-2", {"version": 1.20}, "Write it as a string"),
+    ("ber-2", {"version": "latest"}, "Write it as a string"),
+    ("ber-2", {"trust": "any"}, f"Use {one_of_modes()}"),
+    ("ber-2", {"port": "many"}, "Use a number"),
+    ("ber-2", {"port": 0}, "is not a port"),
+    ("ber-2", {"hostname": "a: b\n"}, "is not a host name"),
+    ("ber-2", {"trust_sha256": "x\n- https://evil"}, "64 lower-case hex digits"),
 )
 def test_wrong_arguments_are_named(name: Any, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):

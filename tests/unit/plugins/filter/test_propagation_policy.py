@@ -14,7 +14,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.propagation_policy import DOCUMENTATION, EXAMPLES, RETURN, FilterModule
 from tests.testing.fleet_goldens import goldens
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 propagation_policy = FilterModule().filters()["propagation_policy"]
 FLEET: Final = yaml.safe_load(EXAMPLES)[0]["vars"]["fleet"]
@@ -26,8 +26,7 @@ def test_the_documented_sample_is_what_the_documented_example_returns() -> None:
     assert propagation_policy(FLEET, workload="web") == yaml.safe_load(RETURN)["_value"]["sample"]
 
 
-@in_one_test
-@pytest.mark.parametrize("name", FIRST)
+@one_test("name", *FIRST)
 def test_it_is_what_the_engine_writes_without_the_state_of_the_rollout(name: str) -> None:
     golden = copy.deepcopy(FIRST[name])
     written = [entry["body"] for entry in golden["writes"] if entry["body"]["kind"] == "PropagationPolicy"]

@@ -13,7 +13,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.service_annotations import DOCUMENTATION, EXAMPLES, RETURN, FilterModule
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.services.record import RECORD_PREFIX
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.service_goldens import goldens
 from tests.testing.simulated_items import merge_patch
 
@@ -41,17 +41,14 @@ def test_any_cluster_may_be_a_target_here() -> None:
     assert service_annotations({**SPEC, "name": "nginx", "targetClusters": ["cluster-ffm-1"]}) == service_annotations(SPEC)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"selector": None}, "selector: is missing"),
-        ({"selector": {"namespace": "production", "labelSelector": {}}}, "would match every Service"),
-        ({"globalAnnotations": {"example.com/x": "y"}}, "a cluster has to permit it"),
-        ({"affinity": "Near"}, "use one of Local, Remote, None"),
-        ({"backend": "MCS"}, "writes a ServiceExport"),
-        ({"targetClusters": "c1"}, "must be a list"),
-    ],
+@one_test(
+    "changes message",
+    ({"selector": None}, "selector: is missing"),
+    ({"selector": {"namespace": "production", "labelSelector": {}}}, "would match every Service"),
+    ({"globalAnnotations": {"example.com/x": "y"}}, "a cluster has to permit it"),
+    ({"affinity": "Near"}, "use one of Local, Remote, None"),
+    ({"backend": "MCS"}, "writes a ServiceExport"),
+    ({"targetClusters": "c1"}, "must be a list"),
 )
 def test_a_wrong_specification_is_named(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):

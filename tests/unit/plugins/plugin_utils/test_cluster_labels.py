@@ -26,7 +26,7 @@ from mesh_operator.credentials.management_plane import (
     secret_ref,
 )
 from tests.testing.properties import examples
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 A, B = "1a2b3c4d5e6f7a8b", "9z8y7x6w5v4u3t2s"
 OWN, CLUSTER_API = "platform.edge-portal.eu/v1alpha1", "cluster.x-k8s.io/v1beta2"
@@ -162,21 +162,18 @@ def test_two_clusters_never_stand_for_one_kubernetes_cluster() -> None:
     assert "a and b would both" in problem(clusters, [], same)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("owners", "said"),
-    [
-        ("ffm", "owners: must be a list"),
-        (["ffm"], "owners[0]: must be a mapping"),
-        ([{"cluster": "ffm"}], "owners[0].workspace: must be the logical cluster of a workspace"),
-        ([{"cluster": "ffm", "workspace": "LOGICAL_CLUSTER"}], "owners[0].workspace: "),
-        ([{"cluster": "ffm", "workspace": "root:org"}], "and not its path"),
-        ([{"workspace": A}], "owners[0].cluster: "),
-        ([{**FFM, "nam": "x"}], "unknown key; did you mean name?"),
-        ([{**FFM, "name": "a" * 64}], "owners[0].name: must be the name of a KubernetesCluster, of at most 63"),
-        ([FFM, FFM], "owners[1].cluster: ffm is there twice"),
-        ([{**FFM, "cluster": "fmf"}], "There is no Cluster fmf."),
-    ],
+@one_test(
+    "owners said",
+    ("ffm", "owners: must be a list"),
+    (["ffm"], "owners[0]: must be a mapping"),
+    ([{"cluster": "ffm"}], "owners[0].workspace: must be the logical cluster of a workspace"),
+    ([{"cluster": "ffm", "workspace": "LOGICAL_CLUSTER"}], "owners[0].workspace: "),
+    ([{"cluster": "ffm", "workspace": "root:org"}], "and not its path"),
+    ([{"workspace": A}], "owners[0].cluster: "),
+    ([{**FFM, "nam": "x"}], "unknown key; did you mean name?"),
+    ([{**FFM, "name": "a" * 64}], "owners[0].name: must be the name of a KubernetesCluster, of at most 63"),
+    ([FFM, FFM], "owners[1].cluster: ffm is there twice"),
+    ([{**FFM, "cluster": "fmf"}], "There is no Cluster fmf."),
 )
 def test_owners_that_are_none_are_reported(owners: Any, said: str) -> None:
     assert said in problem([cluster("ffm")], [], owners)

@@ -18,7 +18,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.clien
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kube.credentials import load_credentials
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.kubeconfig.access import ClusterAccess
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play import Play, accesses
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.scripted_server import Answer, ScriptedServer
 
 AUTH = {"host": "https://192.0.2.1:6443", "api_key": "canary"}
@@ -105,20 +105,14 @@ def test_a_key_that_ansible_vault_encrypted_is_decrypted_and_never_written(tmp_p
     assert f"c1: {key} is encrypted, and cannot be decrypted" in refused(given)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("variables", "says"),
-    [
-        ({"cilium_mesh_auth": AUTH, "cilium_mesh_kubeconfig": "/k"}, "c1: cilium_mesh_auth and cilium_mesh_kubeconfig exclude each other"),
-        ({"cilium_mesh_auth": AUTH, "cilium_mesh_context": "x"}, "cilium_mesh_context stands beside it; its own option context says"),
-        ({"cilium_mesh_auth": ["canary"]}, "c1: cilium_mesh_auth must be a mapping with options of kubernetes.core"),
-        ({"cilium_mesh_auth": {"host": ""}}, "c1: cilium_mesh_auth cannot be used: it names no cluster"),
-        (
-            {"cilium_mesh_auth": {**AUTH, "hots": "canary", "no_proxy": "canary"}},
-            "hots is not known; did you mean host?; cilium_mesh_auth.no_",
-        ),
-        ({"cilium_mesh_context": "x"}, "c1: the host has no cilium_mesh_kubeconfig"),
-    ],
+@one_test(
+    "variables says",
+    ({"cilium_mesh_auth": AUTH, "cilium_mesh_kubeconfig": "/k"}, "c1: cilium_mesh_auth and cilium_mesh_kubeconfig exclude each other"),
+    ({"cilium_mesh_auth": AUTH, "cilium_mesh_context": "x"}, "cilium_mesh_context stands beside it; its own option context says"),
+    ({"cilium_mesh_auth": ["canary"]}, "c1: cilium_mesh_auth must be a mapping with options of kubernetes.core"),
+    ({"cilium_mesh_auth": {"host": ""}}, "c1: cilium_mesh_auth cannot be used: it names no cluster"),
+    ({"cilium_mesh_auth": {**AUTH, "hots": "canary", "no_proxy": "canary"}}, "hots is not known; did you mean host?; cilium_mesh_auth.no_"),
+    ({"cilium_mesh_context": "x"}, "c1: the host has no cilium_mesh_kubeconfig"),
 )
 def test_what_contradicts_is_refused_and_nothing_of_it_is_quoted(variables: Any, says: str) -> None:
     assert says in refused(play(c1=variables))

@@ -26,7 +26,7 @@ from mesh_operator.credentials.management_plane import (
     secret_of,
 )
 from mesh_operator.runs.dry_runs import Bounds, DryRuns, Permits
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 from tests.testing.unconfined_processes import UnconfinedProcesses
 
 A, B = "1a2b3c4d5e6f7a8b", "9z8y7x6w5v4u3t2s"
@@ -202,17 +202,14 @@ def test_a_cluster_without_cilium_is_an_error_that_says_so(status: str) -> None:
     assert isinstance(answer, NotUsable) and status in answer.message
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "capabilities",
-    [
-        None,
-        [],
-        [{"name": "gpu", "details": {"status": "error"}}],
-        [{"name": "cilium-cni"}],
-        [{"name": "cilium-cni", "details": {"status": "ready"}}],
-        [{"name": "cilium-cni", "details": {"status": "starting"}}],
-    ],
+    None,
+    [],
+    [{"name": "gpu", "details": {"status": "error"}}],
+    [{"name": "cilium-cni"}],
+    [{"name": "cilium-cni", "details": {"status": "ready"}}],
+    [{"name": "cilium-cni", "details": {"status": "starting"}}],
 )
 def test_a_capability_that_is_not_known_stops_nothing(capabilities: Any) -> None:
     assert secret_of(cluster("ffm", capabilities=capabilities), "ffm") == SecretRef(name="s", key="kubeconfig")
@@ -223,8 +220,7 @@ def test_a_cluster_without_a_kubeconfig_is_waited_for(ref: Any) -> None:
     assert why_not(secret_of(cluster("ffm", kubeconfigSecretRef=ref), "ffm")) == ("KubeconfigMissing", False)
 
 
-@in_one_test
-@pytest.mark.parametrize("name", ["../configmaps/x", "a/b", "a?x=y", "A", "a\n", "%2e%2e", ["a"]])
+@one_test("name", "../configmaps/x", "a/b", "a?x=y", "A", "a\n", "%2e%2e", ["a"])
 def test_a_secret_name_that_would_lead_elsewhere_is_not_asked_for(name: Any) -> None:
     assert why_not(secret_of(cluster("ffm", kubeconfigSecretRef={"name": name}), "ffm")) == ("KubeconfigMissing", False)
 
@@ -245,18 +241,15 @@ READY, NOT_READY = ({"type": "Ready", "status": status} for status in ("True", "
 AVAILABLE, NOT_AVAILABLE = ({"type": "Available", "status": status} for status in ("True", "False"))
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("version", "status", "ready"),
-    [
-        ("v1beta1", {"conditions": [READY]}, True),
-        ("v1beta1", {"conditions": [NOT_READY]}, False),
-        ("v1beta1", {"conditions": [READY], "v1beta2": {"conditions": [NOT_AVAILABLE]}}, True),
-        ("v1beta1", {"v1beta2": {"conditions": [AVAILABLE]}}, True),
-        ("v1beta2", {"conditions": [AVAILABLE], "deprecated": {"v1beta1": {"conditions": [NOT_READY]}}}, True),
-        ("v1beta2", {"conditions": [NOT_AVAILABLE]}, False),
-        ("v1beta2", {"phase": "Provisioned"}, False),
-    ],
+@one_test(
+    "version status ready",
+    ("v1beta1", {"conditions": [READY]}, True),
+    ("v1beta1", {"conditions": [NOT_READY]}, False),
+    ("v1beta1", {"conditions": [READY], "v1beta2": {"conditions": [NOT_AVAILABLE]}}, True),
+    ("v1beta1", {"v1beta2": {"conditions": [AVAILABLE]}}, True),
+    ("v1beta2", {"conditions": [AVAILABLE], "deprecated": {"v1beta1": {"conditions": [NOT_READY]}}}, True),
+    ("v1beta2", {"conditions": [NOT_AVAILABLE]}, False),
+    ("v1beta2", {"phase": "Provisioned"}, False),
 )
 def test_cluster_api_is_understood_in_both_versions(version: str, status: dict[str, Any], ready: bool) -> None:
     found = {**cluster("x-1"), "apiVersion": f"cluster.x-k8s.io/{version}", "status": status}
@@ -277,17 +270,14 @@ def test_a_cluster_is_usable_with_its_kubeconfig_rebuilt() -> None:
     assert CANARY not in repr(answer)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("key", "there", "taken"),
-    [
-        ("", "kubeconfig", True),
-        ("", "value", True),
-        ("", "config", False),
-        ("config", "config", True),
-        ("kubeconfig", "value", False),
-        ("value", "kubeconfig", False),
-    ],
+@one_test(
+    "key there taken",
+    ("", "kubeconfig", True),
+    ("", "value", True),
+    ("", "config", False),
+    ("config", "config", True),
+    ("kubeconfig", "value", False),
+    ("value", "kubeconfig", False),
 )
 def test_the_key_that_the_cluster_names_is_read_and_no_other(key: str, there: str, taken: bool) -> None:
     answer = usable_cluster("ffm", kubernetes_cluster(), SecretRef(name="s", key=key), secret(key=there))
@@ -359,8 +349,7 @@ def test_the_reserved_load_balancer_is_taken_from_the_kubernetes_cluster() -> No
     assert isinstance(answer, Usable) and answer.variables == {"cilium_mesh_elb_id": ELB}
 
 
-@in_one_test
-@pytest.mark.parametrize("value", ["{{ 1 }}", f"{ELB} ", f"{ELB}\n", ELB[:-1], f"urn:uuid:{ELB}", CANARY])
+@one_test("value", "{{ 1 }}", f"{ELB} ", f"{ELB}\n", ELB[:-1], f"urn:uuid:{ELB}", CANARY)
 def test_a_load_balancer_id_that_is_none_is_an_error_and_not_another_load_balancer(value: str) -> None:
     answer = usable_cluster("ffm", kubernetes_cluster(**{ELB_ANNOTATION: value}), SecretRef(name="s"), secret())
     assert why_not(answer) == ("LoadBalancerIdInvalid", True)

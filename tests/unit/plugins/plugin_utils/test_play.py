@@ -24,7 +24,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.play impor
     play_of,
 )
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.variables import unknown_variables
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 
 BOTH = {"binding": {"name": "edge-mesh-eu", "clusterRefs": [{"name": "c1"}, {"name": "c2"}]}}
 ALL = {"binding": {"name": "edge", "clusterRefs": "all"}}
@@ -333,13 +333,10 @@ def test_annotations_that_are_none_name_host_and_variable(value: object) -> None
         accesses(play("c1", c1=host), ["c1"])
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        *(("domains", value) for value in (["com"], ["cluster.local"], ["default.svc"], ["a.svc.k8s.example"], ["a b.com"], [7], 7)),
-        *(("networks", value) for value in (["10.0.0.1/8"], ["all"], [7], {"a": 1})),
-    ],
+@one_test(
+    "variable value",
+    *(("domains", value) for value in (["com"], ["cluster.local"], ["default.svc"], ["a.svc.k8s.example"], ["a b.com"], [7], 7)),
+    *(("networks", value) for value in (["10.0.0.1/8"], ["all"], [7], {"a": 1})),
 )
 def test_domains_and_networks_that_are_none_name_host_and_variable(variable: str, value: object) -> None:
     host = {"cilium_mesh_kubeconfig": "/k", f"cilium_mesh_endpoint_{variable}": value}

@@ -19,7 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.secret_kub
     management_cluster,
     reference_of,
 )
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 from tests.testing.scripted_server import CANARY, Answer, ScriptedServer, kubeconfig
 from tests.testing.scripted_server import Asked as Request
 
@@ -103,20 +103,17 @@ def test_an_encrypted_kubeconfig_of_the_management_cluster_names_its_host(tmp_pa
     assert CANARY not in str(refused.value)
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "value",
-    [
-        *("x", ["x"], 7, {}, {"kubeconfig": "k"}, {**NAMED, "secret": ""}, {**NAMED, "secret": None}, {**NAMED, "kubeconfig": {}}),
-        *({**NAMED, "secret": "../x"}, {**NAMED, "namespace": "a/b"}, {**NAMED, "secret": "a?b"}, {**NAMED, "secret": "A\n"}),
-        *(
-            {**NAMED, "key": "a/b"},
-            {**NAMED, "exec": "true"},
-            {**NAMED, "token": "x"},
-            {**NAMED, "context": 7},
-            dict([*NAMED.items(), (7, "x")]),
-        ),
-    ],
+    *("x", ["x"], 7, {}, {"kubeconfig": "k"}, {**NAMED, "secret": ""}, {**NAMED, "secret": None}, {**NAMED, "kubeconfig": {}}),
+    *({**NAMED, "secret": "../x"}, {**NAMED, "namespace": "a/b"}, {**NAMED, "secret": "a?b"}, {**NAMED, "secret": "A\n"}),
+    *(
+        {**NAMED, "key": "a/b"},
+        {**NAMED, "exec": "true"},
+        {**NAMED, "token": "x"},
+        {**NAMED, "context": 7},
+        dict([*NAMED.items(), (7, "x")]),
+    ),
 )
 def test_a_reference_that_is_none_names_host_and_variable(value: Any) -> None:
     with pytest.raises(ValueError, match=r"^(must|has|needs)"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.filter.yaml_mapping import FilterModule
 from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.structured_text import NotStructured, structured
-from tests.testing.rows import in_one_test
+from tests.testing.rows import one_test
 
 
 def refused(text: str, kind: str = "dict") -> str:
@@ -23,40 +23,34 @@ def refused(text: str, kind: str = "dict") -> str:
     return str(caught.value)
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("text", "kind", "elements", "value"),
-    [
-        ("a: [1, {b: x}]", "dict", "", {"a": [1, {"b": "x"}]}),
-        ('{"a": true}', "dict", "", {"a": True}),
-        ("namespace=shop name=web", "dict", "", "namespace=shop name=web"),
-        (" \n", "dict", "", None),
-        ("", "list", "str", None),
-        ("# nothing", "dict", "", None),
-        ("c1, c2", "list", "str", "c1, c2"),
-        ("*", "list", "str", "*"),
-        ("[c1, c2]", "list", "str", ["c1", "c2"]),
-        ("- c1\n- c2\n", "list", "str", ["c1", "c2"]),
-        ("- {a: 1}", "list", "dict", [{"a": 1}]),
-    ],
+@one_test(
+    "text kind elements value",
+    ("a: [1, {b: x}]", "dict", "", {"a": [1, {"b": "x"}]}),
+    ('{"a": true}', "dict", "", {"a": True}),
+    ("namespace=shop name=web", "dict", "", "namespace=shop name=web"),
+    (" \n", "dict", "", None),
+    ("", "list", "str", None),
+    ("# nothing", "dict", "", None),
+    ("c1, c2", "list", "str", "c1, c2"),
+    ("*", "list", "str", "*"),
+    ("[c1, c2]", "list", "str", ["c1", "c2"]),
+    ("- c1\n- c2\n", "list", "str", ["c1", "c2"]),
+    ("- {a: 1}", "list", "dict", [{"a": 1}]),
 )
 def test_a_text_is_the_value_that_it_says_or_left_to_ansible(text: str, kind: str, elements: str, value: Any) -> None:
     assert structured(text, kind, elements) == value
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("text", "kind", "says"),
-    [
-        ("a: [canary\nb: }", "dict", "is a text that cannot be read as YAML, line 2, column 2: it is not YAML"),
-        ("a: &x canary\nb: *x", "dict", "cannot be read as YAML, line 2, column 4: it has an alias, which is not accepted here"),
-        ("a: 1\nb: {c: canary, d: 1, c: 2}", "dict", 'is a text of YAML in which "c" stands twice, again in line 2, column 22'),
-        ("canary", "dict", "is a text of YAML that says a text, and not a mapping"),
-        ("- canary", "dict", "is a text of YAML that says a list, and not a mapping"),
-        ("a: canary", "list", "is a text of YAML that says a mapping, and not a list"),
-        ("a: " + "[" * 40, "dict", "it is nested more than 32 levels deep"),
-        ("a: 1\n---\nb: canary", "dict", "cannot be read as YAML, line 2, column 1"),
-    ],
+@one_test(
+    "text kind says",
+    ("a: [canary\nb: }", "dict", "is a text that cannot be read as YAML, line 2, column 2: it is not YAML"),
+    ("a: &x canary\nb: *x", "dict", "cannot be read as YAML, line 2, column 4: it has an alias, which is not accepted here"),
+    ("a: 1\nb: {c: canary, d: 1, c: 2}", "dict", 'is a text of YAML in which "c" stands twice, again in line 2, column 22'),
+    ("canary", "dict", "is a text of YAML that says a text, and not a mapping"),
+    ("- canary", "dict", "is a text of YAML that says a list, and not a mapping"),
+    ("a: canary", "list", "is a text of YAML that says a mapping, and not a list"),
+    ("a: " + "[" * 40, "dict", "it is nested more than 32 levels deep"),
+    ("a: 1\n---\nb: canary", "dict", "cannot be read as YAML, line 2, column 1"),
 )
 def test_what_is_refused_says_what_is_wrong_and_where(text: str, kind: str, says: str) -> None:
     assert says in refused(text, kind)

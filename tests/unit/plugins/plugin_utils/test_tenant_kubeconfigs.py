@@ -22,7 +22,7 @@ from mesh_operator.credentials.tenant_addresses import AGAIN, KEPT, NETWORKS, SO
 from mesh_operator.credentials.tenant_kubeconfigs import LIMIT, KubeconfigRefused, open_kubeconfig, rebuild_kubeconfig
 from tests.testing.golden_files import PlainDumper
 from tests.testing.made_certificates import make
-from tests.testing.rows import in_one_test
+from tests.testing.rows import in_one_test, one_test
 from tests.testing.waiting import wait_for
 
 CANARY = "c4n4ry-of-a-tenant"
@@ -154,26 +154,22 @@ def test_what_a_cluster_may_not_hold_is_named(key: str) -> None:
     assert f"The kubeconfig's {key} is refused" in refused(document(cluster={key: CANARY}))
 
 
-@in_one_test
-@pytest.mark.parametrize("yes", ["true", "yes", "on", "True", "1", "[]x", '"true"'])
+@one_test("yes", "true", "yes", "on", "True", "1", "[]x", '"true"')
 def test_a_server_whose_certificate_is_not_checked_is_refused_however_yes_is_spelled(yes: str) -> None:
     text = yaml.safe_dump(document(cluster={"insecure-skip-tls-verify": "YES"})).replace("YES", yes)
     assert "insecure-skip-tls-verify" in refused(text.encode())
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "server",
-    [
-        *(f"http://{CANARY}.example.com", f"HTTPS://{CANARY}.example.com", f"https://{CANARY}@api.example.com"),
-        *(f"https://user:{CANARY}@api.example.com:6443", f"https://api.example.com?{CANARY}", f"https://api.example.com#{CANARY}"),
-        *(f"https://api.example.com\\@{CANARY}", f"https://api.example.com/{CANARY} x", "https://api.exämple.com", "https://127。0。0。1"),
-        *("https://%31%32%37.0.0.1", "https://[fe80::1%25eth0]", "https://", "https:///x", "//api.example.com", "unix:///run/x.sock"),
-        *("file:///etc/passwd", "https://api.example.com:6443\r\nx: y"),
-        ["https://api.example.com"],
-        12,
-        None,
-    ],
+    *(f"http://{CANARY}.example.com", f"HTTPS://{CANARY}.example.com", f"https://{CANARY}@api.example.com"),
+    *(f"https://user:{CANARY}@api.example.com:6443", f"https://api.example.com?{CANARY}", f"https://api.example.com#{CANARY}"),
+    *(f"https://api.example.com\\@{CANARY}", f"https://api.example.com/{CANARY} x", "https://api.exämple.com", "https://127。0。0。1"),
+    *("https://%31%32%37.0.0.1", "https://[fe80::1%25eth0]", "https://", "https:///x", "//api.example.com", "unix:///run/x.sock"),
+    *("file:///etc/passwd", "https://api.example.com:6443\r\nx: y"),
+    ["https://api.example.com"],
+    12,
+    None,
 )
 def test_a_server_that_is_no_plain_https_address_is_refused(server: Any) -> None:
     assert "server" in refused(document(server=server))
@@ -183,10 +179,7 @@ def test_a_port_that_no_server_has_is_refused() -> None:
     assert "server" in refused(document(server="https://api.example.com:99999"))
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    "token", [f"{CANARY}\n", 123, f"{CANARY}\nx: y", f"{CANARY} x", f"{CANARY}\x7f", f"{CANARY}ä", [CANARY], {"x": CANARY}]
-)
+@one_test("token", f"{CANARY}\n", 123, f"{CANARY}\nx: y", f"{CANARY} x", f"{CANARY}\x7f", f"{CANARY}ä", [CANARY], {"x": CANARY})
 def test_a_token_that_does_not_fit_in_a_header_is_refused(token: Any) -> None:
     assert "token" in refused(document(user={"token": token}))
 
@@ -196,8 +189,7 @@ def test_a_tls_server_name_that_is_no_name_is_refused(name: Any) -> None:
     assert "tls-server-name" in refused(document(cluster={"tls-server-name": name}))
 
 
-@in_one_test
-@pytest.mark.parametrize("value", [CANARY, b64(CANARY.encode()), [CANARY], b64(CA.pem[:200]), f"/etc/{CANARY}", b64(CLIENT.key)])
+@one_test("value", CANARY, b64(CANARY.encode()), [CANARY], b64(CA.pem[:200]), f"/etc/{CANARY}", b64(CLIENT.key))
 def test_a_certificate_authority_that_is_no_pem_is_refused(value: Any) -> None:
     assert "certificate-authority-data" in refused(document(cluster={"certificate-authority-data": value}))
 
@@ -221,23 +213,20 @@ def test_a_kubeconfig_without_credentials_is_refused() -> None:
     assert "needs a server, and a token or" in refused(document(user={}))
 
 
-@in_one_test
-@pytest.mark.parametrize(
-    ("says", "change"),
-    [
-        ("cannot be used: it lacks the context that its current-context names", {"current-context": CANARY}),
-        ("cannot be used: it has contexts that are no list", {"contexts": CANARY}),
-        ("cannot be used: a context is no mapping", {"contexts": [{"name": "shoot", "context": CANARY}]}),
-        ("cannot be used: it has no current-context", {"current-context": None}),
-        (
-            "cannot be used: a context stands twice",
-            {"contexts": [{"name": "shoot", "context": {"cluster": "c", "user": "u"}} for _ in range(2)]},
-        ),
-        ("cannot be used: a context names a cluster that is not there", {"clusters": []}),
-        ("cannot be used: it has clusters that are no list", {"clusters": {CANARY: 1}}),
-        ("cannot be used: entry 1 of its users is no mapping", {"users": [None, CANARY, {"name": "u"}]}),
-        ("needs a server, and a token", {"contexts": [{"name": "shoot", "context": {"cluster": "c"}}]}),
-    ],
+@one_test(
+    "says change",
+    ("cannot be used: it lacks the context that its current-context names", {"current-context": CANARY}),
+    ("cannot be used: it has contexts that are no list", {"contexts": CANARY}),
+    ("cannot be used: a context is no mapping", {"contexts": [{"name": "shoot", "context": CANARY}]}),
+    ("cannot be used: it has no current-context", {"current-context": None}),
+    (
+        "cannot be used: a context stands twice",
+        {"contexts": [{"name": "shoot", "context": {"cluster": "c", "user": "u"}} for _ in range(2)]},
+    ),
+    ("cannot be used: a context names a cluster that is not there", {"clusters": []}),
+    ("cannot be used: it has clusters that are no list", {"clusters": {CANARY: 1}}),
+    ("cannot be used: entry 1 of its users is no mapping", {"users": [None, CANARY, {"name": "u"}]}),
+    ("needs a server, and a token", {"contexts": [{"name": "shoot", "context": {"cluster": "c"}}]}),
 )
 def test_a_context_that_leads_nowhere_or_to_two_places_is_refused(says: str, change: dict[str, Any]) -> None:
     assert f"The kubeconfig {says}" in refused({**document(), **change})
@@ -246,17 +235,14 @@ def test_a_context_that_leads_nowhere_or_to_two_places_is_refused(says: str, cha
 # Text that was made to hurt
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "text",
-    [
-        b"",
-        b"- a\n- b\n",
-        CANARY.encode(),
-        b"a: " + CANARY.encode() + b": b",
-        *(b"a: b\n--- \nc: d\n", b"\xff\xfe\x00", b"\x00", b"[" * 20_000, b"{a: " * 20_000, b"? [a]\n: b\n"),
-        b"# " + b"x" * LIMIT,
-    ],
+    b"",
+    b"- a\n- b\n",
+    CANARY.encode(),
+    b"a: " + CANARY.encode() + b": b",
+    *(b"a: b\n--- \nc: d\n", b"\xff\xfe\x00", b"\x00", b"[" * 20_000, b"{a: " * 20_000, b"? [a]\n: b\n"),
+    b"# " + b"x" * LIMIT,
 )
 def test_what_is_no_mapping_is_refused(text: bytes) -> None:
     assert "YAML mapping" in refused(text)
@@ -337,34 +323,28 @@ def check(text: bytes) -> None:
 # Where it may lead
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "host",
-    [
-        *("127.0.0.1", "127.9.9.9", "0.0.0.0", "0.1.2.3", "169.254.169.254", "224.0.0.1", "240.0.0.1", "255.255.255.255"),
-        *("100.100.100.200", "168.63.129.16", "[fd00:ec2::254]"),
-        *("[::1]", "[::]", "[fe80::1]", "[fec0::1]", "[ff02::1]", "[::127.0.0.1]"),
-        *(
-            *("[::ffff:127.0.0.1]", "[::ffff:a9fe:a9fe]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b::127.0.0.1]", "[2002:7f00:1::]"),
-            "[2001:0:7f00:1::]",
-        ),
-        *("2130706433", "0x7f000001", "0x7f.1", "017700000001", "127.1", "127.0.1", "0177.0.0.1", "127.0.0.1.", "127.0.0.01", "1.2.3.4.5"),
-        *("localhost", "LOCALHOST", "localhost.", "a.localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"),
-        *("a.b.svc", "a.b.SVC.", "a.b.svc.cluster.local", "cluster.local", ".", "[1:2:3]"),
-    ],
+    *("127.0.0.1", "127.9.9.9", "0.0.0.0", "0.1.2.3", "169.254.169.254", "224.0.0.1", "240.0.0.1", "255.255.255.255"),
+    *("100.100.100.200", "168.63.129.16", "[fd00:ec2::254]"),
+    *("[::1]", "[::]", "[fe80::1]", "[fec0::1]", "[ff02::1]", "[::127.0.0.1]"),
+    *(
+        *("[::ffff:127.0.0.1]", "[::ffff:a9fe:a9fe]", "[64:ff9b::a9fe:a9fe]", "[64:ff9b::127.0.0.1]", "[2002:7f00:1::]"),
+        "[2001:0:7f00:1::]",
+    ),
+    *("2130706433", "0x7f000001", "0x7f.1", "017700000001", "127.1", "127.0.1", "0177.0.0.1", "127.0.0.1.", "127.0.0.01", "1.2.3.4.5"),
+    *("localhost", "LOCALHOST", "localhost.", "a.localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"),
+    *("a.b.svc", "a.b.SVC.", "a.b.svc.cluster.local", "cluster.local", ".", "[1:2:3]"),
 )
 def test_no_kubeconfig_leads_to_this_machine_to_our_own_cluster_or_to_a_clouds_metadata(host: str) -> None:
     assert "server" in refused(document(server=f"https://{host}:6443"))
 
 
-@in_one_test
-@pytest.mark.parametrize(
+@one_test(
     "host",
-    [
-        *("192.0.2.10", "10.0.0.5", "172.18.0.2", "192.168.1.1", "100.64.0.1", "[2001:db8::1]", "[fd00::1]", "[64:ff9b::192.0.2.1]"),
-        *("api.example.com", "kind-control-plane", "a.b.example.com", "svc.example.com", "0x7f.example.com", "unknown.example.com"),
-        "grafana.monitoring",  # a name is judged by its addresses when it is dialled
-    ],
+    *("192.0.2.10", "10.0.0.5", "172.18.0.2", "192.168.1.1", "100.64.0.1", "[2001:db8::1]", "[fd00::1]", "[64:ff9b::192.0.2.1]"),
+    *("api.example.com", "kind-control-plane", "a.b.example.com", "svc.example.com", "0x7f.example.com", "unknown.example.com"),
+    "grafana.monitoring",  # a name is judged by its addresses when it is dialled
 )
 def test_other_addresses_may_be_a_tenants(host: str) -> None:
     server = f"https://{host}:6443/k8s/clusters/c-m-1"
@@ -471,8 +451,7 @@ def test_what_would_run_a_program_or_trust_any_server_is_refused_of_argo_cd_too(
 NONE_OF_ARGO = ("{", "{}", '{"server": 1, "config": 2}', *map(argo, ("[", "[]", "null", '"x"', {"tlsClientConfig": 1})))
 
 
-@in_one_test
-@pytest.mark.parametrize("text", NONE_OF_ARGO)
+@one_test("text", *NONE_OF_ARGO)
 def test_a_secret_of_argo_cd_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(KubeconfigRefused):
         open_kubeconfig(text)
