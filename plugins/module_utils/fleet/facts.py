@@ -176,7 +176,7 @@ def _is_unobserved(status: Mapping[str, Any], kind: str) -> bool:
 
     Karmada calls such an object Unhealthy, whatever runs (v1.18, pkg/resourceinterpreter/default/native/healthy.go: generation and
     observedGeneration differ). It is so for a moment after every change, and says nothing of the pods. Of a StatefulSet it never passes on
-    observedGeneration (reflectstatus.go), so that such a moment cannot be told from an illness.
+    observedGeneration (reflectstatus.go), so that such a moment cannot be distinguished from an illness.
     """
     return kind != "StatefulSet" and number(status, "observedGeneration") < number(status, "generation")
 
