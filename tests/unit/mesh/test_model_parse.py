@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -189,7 +190,8 @@ def test_every_mistake_of_the_structure_is_reported_at_once_and_then_every_one_o
 
 def test_lists_of_items_are_judged_by_who_carries_them_out() -> None:
     lists = {"globalServices": [1], "connectivityIntents": {"a": 1}, "exposedServices": "x"}
-    assert parse(lists, ["c1", "c2"]) == parse(None, ["c1", "c2"])
+    found = parse(lists, ["c1", "c2"])
+    assert [kind.value for kind in found.item_lists] == [*lists] and replace(found, item_lists=()) == parse(None, ["c1", "c2"])
 
 
 @pytest.mark.parametrize(
