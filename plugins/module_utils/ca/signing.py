@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from ..base.optional_imports import optional
 from ..mesh.x509.certificates import (
+    NOT_BEFORE_MARGIN,
     CertificateProblem,
     authority_key_id,
     certificate_problem,
-    encode,
     key_matches,
-    key_usage,
     load_certificates,
     load_key,
     sign,
-    unsigned,
 )
 
 if TYPE_CHECKING:
@@ -51,13 +49,19 @@ def new_authority(like: bytes, common_name: str, *, now: datetime, days: int) ->
     key = _new_key(load_certificates(like)[0])
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     builder = (
-        unsigned(name, name, key.public_key(), now, now + timedelta(days=days))
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - NOT_BEFORE_MARGIN)
+        .not_valid_after(now + timedelta(days=days))
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(key_usage("digital_signature", "key_encipherment", "key_cert_sign"), critical=True)
+        .add_extension(_ca_usage(), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )
-    return encode([builder.sign(key, hashes.SHA256())]), _key_pem(key)
+    return _pem(builder.sign(key, hashes.SHA256())), _key_pem(key)
 
 
 @certificate_problem("cannot be issued again")
@@ -79,12 +83,20 @@ def issue_again(leaf: bytes, ca_certificate: bytes, ca_key: bytes, *, now: datet
     if ends <= now:
         raise CertificateProblem("has expired")
     key = _new_key(old)
-    builder = unsigned(old.subject, authority.subject, key.public_key(), now, ends)
-    builder = builder.add_extension(authority_key_id(authority), critical=False)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(old.subject)
+        .issuer_name(authority.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - NOT_BEFORE_MARGIN)
+        .not_valid_after(ends)
+        .add_extension(authority_key_id(authority), critical=False)
+    )
     for extension in _copied_extensions(old, key):
         builder = builder.add_extension(extension.value, critical=extension.critical)
-    between = [c for c in (authority, *others) if c.issuer != c.subject]
-    return encode([sign(builder, signer, authority), *between]), _key_pem(key)
+    between = b"".join(_pem(c) for c in (authority, *others) if c.issuer != c.subject)
+    return _pem(sign(builder, signer, authority)) + between, _key_pem(key)
 
 
 @certificate_problem("has no serial number")
@@ -116,6 +128,24 @@ def _new_key(like: x509.Certificate) -> rsa.RSAPrivateKey | ec.EllipticCurvePriv
     if isinstance(like.public_key(), rsa.RSAPublicKey):
         return rsa.generate_private_key(public_exponent=65537, key_size=RSA_BITS)
     return ec.generate_private_key(ec.SECP256R1())
+
+
+def _ca_usage() -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_encipherment=True,
+        key_cert_sign=True,
+        content_commitment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
 
 
 def _key_pem(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey) -> bytes:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
-    from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes, CertificatePublicKeyTypes, PrivateKeyTypes
+    from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes, PrivateKeyTypes
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 else:
     x509 = optional("cryptography.x509")
@@ -201,41 +201,47 @@ class Issuer:
         if ends <= now:
             raise CertificateProblem("has expired")
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        builder = (
-            unsigned(subject, self._authority.subject, key.public_key(), now, ends)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(key_usage("digital_signature"), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-            .add_extension(authority_key_id(self._authority), critical=False)
-        )
+        certificate = _client_certificate(self._authority, self._signer, key, common_name, now - NOT_BEFORE_MARGIN, ends)
         return (
-            encode([sign(builder, self._signer, self._authority)]),
+            certificate.public_bytes(serialization.Encoding.PEM),
             key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
         )
 
 
-def unsigned(
-    subject: x509.Name, issuer: x509.Name, key: CertificatePublicKeyTypes, now: datetime, ends: datetime
-) -> x509.CertificateBuilder:
-    """Return a certificate to sign, valid from five minutes before ``now``, with a new serial number and without extensions."""
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - NOT_BEFORE_MARGIN)
-        .not_valid_after(ends)
+def _client_certificate(
+    authority: x509.Certificate,
+    signer: CertificateIssuerPrivateKeyTypes,
+    key: ec.EllipticCurvePrivateKey,
+    common_name: str,
+    starts: datetime,
+    ends: datetime,
+) -> x509.Certificate:
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=False,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
     )
-
-
-def key_usage(*permitted: str) -> x509.KeyUsage:
-    """Return the extension that permits a key these uses and no other."""
-    signs = ("digital_signature", "content_commitment", "key_cert_sign", "crl_sign")
-    uses = (*signs, "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only")
-    return x509.KeyUsage(**{use: use in permitted for use in uses})
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)]))
+        .issuer_name(authority.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(starts)
+        .not_valid_after(ends)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(authority_key_id(authority), critical=False)
+    )
+    return sign(builder, signer, authority)
 
 
 def sign(builder: x509.CertificateBuilder, signer: CertificateIssuerPrivateKeyTypes, authority: x509.Certificate) -> x509.Certificate:
