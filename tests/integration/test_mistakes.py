@@ -117,7 +117,7 @@ def test_mistakes_are_answered_as_they_are_kept(lab: MeshLab, tmp_path: Path) ->
         says="Connected",
     )
 
-    assert new.problems == []
+    assert new.problems == [], "\n".join(new.problems)
 
 
 @pytest.mark.full
@@ -133,7 +133,7 @@ def test_a_run_that_is_ended_while_it_waits_has_said_how_to_go_on_and_the_next_o
     lab.lab.heal("c1", "c2")
     again = lab.play("connect")
     assert (again.rc, again.changed) == (0, 0), again.output
-    assert new.problems == []
+    assert new.problems == [], "\n".join(new.problems)
 
 
 @pytest.mark.full

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..findings.finding import Finding, Severity
-from ..findings.wording import finding, group_finding, grouped, value_groups
+from ..findings.wording import finding, grouped, value_groups
 from ..mesh.facts.cluster import ClusterFacts
 
 
@@ -27,14 +27,16 @@ class Flaw:
 
     def under(self, code: str, cluster: str = "") -> Finding:
         """Return the finding of the check ``code``, which was called with ``cluster``; "": with a mesh, or a part of one."""
-        if self.hosts:
-            return group_finding(code, self.hosts, summary=self.summary, evidence=self.evidence, fix=self.fix)
+        cluster, peer, others = self.cluster or cluster, self.peer, self.others
+        if self.hosts:  # of two as cluster and peer, of more as the first one and the others
+            cluster, *rest = self.hosts
+            peer, others = (rest[0], ()) if len(rest) == 1 else ("", rest)
         return finding(
             code,
             severity=self.severity,
-            cluster=self.cluster or cluster,
-            peer=self.peer,
-            others=self.others,
+            cluster=cluster,
+            peer=peer,
+            others=others,
             summary=self.summary,
             evidence=self.evidence,
             fix=self.fix,

@@ -76,13 +76,6 @@ def failure_finding(
     )
 
 
-def group_finding(code: str, hosts: Sequence[str], *, summary: str, evidence: str | Sequence[str] = "", fix: str = "") -> Finding:
-    """Return a finding about several clusters: of two as cluster and peer, of more as the first one and ``others``."""
-    peer = hosts[1] if len(hosts) == 2 else ""
-    others = () if peer else tuple(hosts[1:])
-    return finding(code, cluster=hosts[0], peer=peer, summary=summary, evidence=evidence, fix=fix, others=others)
-
-
 def item_finding(
     ref: ItemRef | None,
     code: str,
