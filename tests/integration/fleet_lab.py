@@ -66,7 +66,7 @@ class FleetLab:
             **({"workloads": workloads} if workloads is not None else {}),
         }
         hosts = {"karmada": {"cilium_mesh_kubeconfig": str(self.deployer)}}
-        return self.lab.play(playbook, hosts=hosts, arguments=arguments, fleet=fleet, fleet_workload_wait_timeout=60, **more)
+        return self.lab.play(playbook, hosts=hosts, arguments=arguments, fleet=fleet, **{"fleet_workload_wait_timeout": 60, **more})
 
     def images(self, name: str = "web", tenant: Tenant = SHOP, *, kind: str = "Deployment") -> list[str]:
         """The tag that each cluster runs, "-" for none."""

@@ -33,6 +33,8 @@ PODS: Final = f"/api/v1/namespaces/{NAMESPACE}/pods"
 REVISIONS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/controllerrevisions"
 REPLICA_SETS: Final = f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets"
 HELD: Final = 600  # seconds for which a wave is watched: until the spec has none
+# Karmada goes on with a lost cluster after pauses that grow: a StatefulSet came to it 50 s after it was back, and its status later.
+PATIENT: Final = {"fleet_workload_wait_timeout": 240}
 
 
 class Desk:
@@ -63,7 +65,7 @@ class Desk:
 
     def deploy(self, tag: str, **more: Any) -> PlaybookRun:
         """The workload in both clusters, whole."""
-        run = self.play(tag, **more)
+        run = self.play(tag, variables=PATIENT, **more)
         assert (run.rc, self.images(), self.status(run)["phase"]) == (0, [tag, tag], "Available"), run.output
         return run
 
