@@ -26,6 +26,7 @@ from ..plugin_utils.registered import first_result
 from ..plugin_utils.result_file import FILES, RESULT_FILE, places_of
 from ..plugin_utils.spec import spec_of
 from ..plugin_utils.statistic import statistic_of
+from ..plugin_utils.structured_text import mapping_of
 
 STATISTIC = "mesh_result"
 OWNER_ONLY: Final = 0o600
@@ -83,13 +84,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         }
 
     def _name_of_mesh(self, variables: Mapping[str, Any]) -> str:
-        """Return the name of the binding that ``cilium_mesh`` has; "" where it has none, or cannot be templated."""
+        """Return the name of the binding that ``cilium_mesh`` has; "" where it has none, or cannot be templated.
+
+        Only the binding is templated where it can be: beside it stand thousands of items.
+        """
+        mesh = variables.get("cilium_mesh")
+        is_text = not isinstance(mesh, Mapping)
         try:
-            mesh = plain(self._templar.template(variables.get("cilium_mesh")))
+            found = self._templar.template(mesh if is_text else mesh.get("binding"))
         except Exception:  # a template may raise anything, and the actions have said so
             return ""
-        binding = mesh.get("binding") if isinstance(mesh, Mapping) else None
-        return str(binding.get("name") or "") if isinstance(binding, Mapping) else ""
+        binding = mapping_of(found).get("binding") if is_text else found
+        return str(mapping_of(binding).get("name") or "")
 
     def _write_metrics(self, params: Mapping[str, Any], result: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
         """Write the textfile that ``metrics_file`` names, also in check mode, as no cluster is changed by that. Returns an error, or ""."""

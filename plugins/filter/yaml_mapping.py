@@ -36,19 +36,10 @@ _value:
   type: dict
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from ..plugin_utils.structured_text import NotStructured, structured
-
-
-def yaml_mapping(value: Any) -> Mapping[Any, Any]:
-    """Return the mapping that a value is or says; {} for anything else."""
-    try:
-        found = structured(str(value), "dict") if isinstance(value, str) else value
-    except NotStructured:
-        found = None
-    return found if isinstance(found, Mapping) else {}
+from ..plugin_utils.structured_text import mapping_of
 
 
 class FilterModule:
@@ -56,4 +47,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return the filter by its name."""
-        return {"yaml_mapping": yaml_mapping}
+        return {"yaml_mapping": mapping_of}

@@ -279,8 +279,13 @@ def accesses(play: Play, names: Sequence[str]) -> tuple[ClusterAccess, ...]:
     return tuple(found)
 
 
+_UNTAGGED: Final = frozenset((str, int, float, bool, type(None)))
+
+
 def plain(value: Any) -> Any:
     """Return ``value`` without the tags that ansible-core 2.19 puts on strings, mappings and lists."""
+    if type(value) in _UNTAGGED:  # most values; a tagged one has a class of its own
+        return value
     if isinstance(value, Mapping):
         return {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -44,6 +44,15 @@ def structured(text: str, kind: str, elements: str = "") -> Any:
     raise NotStructured(f"is a text of YAML that says {json_type_name(found)}, and not {_WANTED[kind]}")
 
 
+def mapping_of(value: Any) -> Mapping[Any, Any]:
+    """Return the mapping that a value is or says; {} for anything else."""
+    try:
+        found = structured(str(value), "dict") if isinstance(value, str) else value
+    except NotStructured:
+        found = None
+    return found if isinstance(found, Mapping) else {}
+
+
 def _twice(root: Any) -> Iterator[str]:
     """Yield a clause about each key that stands twice in one mapping; PyYAML would take the last one."""
     nodes = [root]

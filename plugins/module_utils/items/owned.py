@@ -178,12 +178,14 @@ def contains(observed: Any, wanted: Any) -> bool:
 
     Mappings are compared key by key (the API server adds defaults), lists element by element and by length.
     """
+    if observed == wanted:  # nearly always, and in C: a mesh of 1,000 items compares 9,000 specs
+        return True
     if isinstance(wanted, Mapping):
         return isinstance(observed, Mapping) and all(key in observed and contains(observed[key], value) for key, value in wanted.items())
     if isinstance(wanted, (list, tuple)):
         same = isinstance(observed, (list, tuple)) and len(observed) == len(wanted)
         return same and all(contains(a, b) for a, b in zip(observed, wanted, strict=True))
-    return bool(observed == wanted)
+    return False
 
 
 def delete_step(ref: ItemRef, host: str, found: ObjectFacts, *, wave: int, why: str, needs: tuple[str, ...]) -> Step:

@@ -33,6 +33,7 @@ class MeshView:
     stubs: Mapping[Place, ObjectFacts] = field(default_factory=dict)
     gone: frozenset[Place] = frozenset()
     _exporters: dict[Key, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _global: dict[tuple[str, str], bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def service(self, host: str, key: Key) -> ObjectFacts | None:
         """Return the Service in the cluster; None without one."""
@@ -86,7 +87,10 @@ class MeshView:
 
     def namespace_global(self, host: str, namespace: str) -> bool:
         """Return whether the namespace is global in the cluster."""
-        return exports_services(self.scene.facts[host], self.scene.traffic[host].namespaces.get(namespace))
+        if (host, namespace) not in self._global:  # used several times per Service and cluster
+            found = self.scene.traffic[host].namespaces.get(namespace)
+            self._global[host, namespace] = exports_services(self.scene.facts[host], found)
+        return self._global[host, namespace]
 
     def namespace_known(self, host: str, namespace: str) -> bool:
         """Return whether other clusters know the identities of the pods of the namespace."""

@@ -101,5 +101,9 @@ class ItemRef(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> ItemRef | None:
         """Parse ``globalServices/nginx``; None for anything else, since the text may stand on a tenant's object."""
-        kind, _sep, name = text.partition("/")
-        return cls(ItemKind(kind), name) if kind in tuple(ItemKind) and SUBDOMAIN.fullmatch(name) else None
+        word, _sep, name = text.partition("/")
+        kind = _BY_WORD.get(word)
+        return cls(kind, name) if kind and SUBDOMAIN.fullmatch(name) else None
+
+
+_BY_WORD: Final = {kind.value: kind for kind in ItemKind}

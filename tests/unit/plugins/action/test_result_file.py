@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 import yaml
 from ansible import constants
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 
 from ansible_collections.edge_portal.cilium_mesh.plugins.action import mesh_publish
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.base.errors import InvalidInput
@@ -30,7 +32,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.plugin_utils.stdout imp
 from tests.collection_path import CHECKOUT, link
 from tests.testing.playbooks import PlaybookRun, run_warm
 from tests.testing.result_schema import FILE, problems_of, result_schema
-from tests.testing.rows import one_test
+from tests.testing.rows import alike, one_test
 from tests.testing.status_schemas import text_of
 
 from .conftest import mesh
@@ -138,14 +140,41 @@ def test_a_place_that_cannot_be_written_ends_the_run_before_a_cluster_is_asked(p
 
 def publish(place: Path, result: dict[str, Any], **options: Any) -> dict[str, Any]:
     """The result of one task mesh_publish."""
+    variables = {"found": result, **options.pop("variables", MESH)}
     args = {"links": ["found"], "playbook": "status", "result_file": str(place), **options}
     task = SimpleNamespace(args=args, check_mode=options.pop("check", False), action="mesh_publish")
-    action = mesh_publish.ActionModule(task, SimpleNamespace(_shell=None), None, None, SimpleNamespace(template=lambda value: value), None)
-    found: dict[str, Any] = action.run(None, {"found": result, **MESH})
+    templar = Templar(loader=DataLoader(), variables=variables)
+    action = mesh_publish.ActionModule(task, SimpleNamespace(_shell=None), None, None, templar, None)
+    found: dict[str, Any] = action.run(None, variables)
     return found
 
 
 GOOD: dict[str, Any] = {"changed": False, "findings": [], "plan": {"hash": "", "steps": []}, "status": None, "requeue_seconds": 300}
+
+
+def trusted(value: Any) -> Any:
+    """The value with each text of it as the text of a playbook: Ansible renders no other."""
+    if isinstance(value, dict):
+        return {key: trusted(item) for key, item in value.items()}
+    return trust_as_template(value) if isinstance(value, str) else value
+
+
+@one_test(
+    "given name",
+    *alike(
+        "edge-mesh-eu",
+        MESH["cilium_mesh"],
+        yaml.safe_dump(MESH["cilium_mesh"]),
+        "{{ elsewhere }}",
+        {"binding": "{{ elsewhere.binding }}"},
+        {"binding": {"name": "{{ elsewhere.binding.name }}"}, "globalServices": "{{ nowhere }}"},
+    ),
+    *alike("", "{{ nowhere }}", "a: [", ["binding"], {"binding": ["name"]}, None, {"binding": {"name": "{{ nowhere }}"}}),
+)
+def test_the_result_names_the_mesh_in_each_form_that_the_variable_may_have(tmp_path: Path, given: Any, name: str) -> None:
+    variables = {"elsewhere": MESH["cilium_mesh"], "cilium_mesh": trusted(given)}
+    publish(tmp_path / "result.json", GOOD, variables=variables)
+    assert read(tmp_path / "result.json")["run"]["mesh"] == name
 
 
 def test_a_run_that_succeeds_says_so(tmp_path: Path) -> None:
