@@ -89,12 +89,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible-core has no typ
         Only the binding is templated where it can be: beside it stand thousands of items.
         """
         mesh = variables.get("cilium_mesh")
-        is_text = not isinstance(mesh, Mapping)
         try:
-            found = self._templar.template(mesh if is_text else mesh.get("binding"))
+            if isinstance(mesh, Mapping):
+                binding = self._templar.template(mesh.get("binding"))
+            else:
+                binding = mapping_of(self._templar.template(mesh)).get("binding")
         except Exception:  # a template may raise anything, and the actions have said so
             return ""
-        binding = mapping_of(found).get("binding") if is_text else found
         return str(mapping_of(binding).get("name") or "")
 
     def _write_metrics(self, params: Mapping[str, Any], result: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> str:
