@@ -147,7 +147,7 @@ def namespace_of(at: Scene, host: str) -> ObjectFacts | None:
 
 def not_kept_out(intents: Collection[ConnectivityIntent], after: Scene) -> Iterator[tuple[str, str, PolicyOutcome]]:
     """Yield (intent, flow, judgement) of flows that one of the intents keeps out, and all of them too, and the evaluator does not."""
-    there, known = policy_world(after), {host: exports_identities(after.facts[host], namespace_of(after, host)) for host in after.hosts}
+    enforced, known = policy_world(after), {host: exports_identities(after.facts[host], namespace_of(after, host)) for host in after.hosts}
     pods = [endpoint(host, NAMESPACE, app=app, tier="x") for host in after.hosts for app in PODS]
     destination = endpoint("c2", NAMESPACE, app="backend", tier="x")
     for source in pods:
@@ -156,7 +156,7 @@ def not_kept_out(intents: Collection[ConnectivityIntent], after: Scene) -> Itera
             if means(intents, source, destination, protocol, number) or (source.labels == destination.labels and source.cluster == "c2"):
                 continue
             seen = source if known[source.cluster] or source.cluster == destination.cluster else WORLD
-            outcome = judged(there, seen, destination, f"{protocol}/{number}").outcome
+            outcome = judged(enforced, seen, destination, f"{protocol}/{number}").outcome
             if outcome is not PolicyOutcome.DENIED:
                 for intent in intents:
                     if not means((intent,), source, destination, protocol, number):

@@ -347,7 +347,7 @@ CASES = {
         ),
     ),
     "without default deny": Case(
-        "intro.rst, intercept-all-dns without its layer 7: a policy that does not put anybody into default deny",
+        "intro.rst, intercept-all-dns without its layer 7: a policy that puts no pod into default deny",
         cnp(
             "{endpointSelector: {matchExpressions: [{key: io.kubernetes.pod.namespace, operator: NotIn, values: [kube-system]}, "
             "{key: k8s-app, operator: NotIn, values: [kube-dns]}]}, enableDefaultDeny: {egress: false, ingress: false}, "
@@ -357,7 +357,7 @@ CASES = {
         ),
         ((pod(), WORLD, "TCP/443", ALLOWED), (pod(), pod(namespace="kube-system", k8s_app="kube-dns"), "UDP/53", ALLOWED)),
     ),
-    "nobody": Case(
+    "no peers": Case(
         "rule.go: an empty list of peers that is there selects nothing, also with ports",
         cnp("{endpointSelector: {}, ingress: [{fromEndpoints: [], toPorts: [{ports: [{port: '80', protocol: TCP}]}]}]}"),
         ((pod(), pod(), "TCP/80", DENIED), (WORLD, pod(), "TCP/80", DENIED)),
@@ -370,10 +370,10 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_documented_example(name: str, version: str) -> None:
     case = CASES[name]
-    there = world(case.policies, version=version)
+    policy_world = world(case.policies, version=version)
 
     for source, destination, what, expected in case.flows:
-        found = judged(there, source, destination, what)
+        found = judged(policy_world, source, destination, what)
         assert found.outcome is expected, (case.source, source.shown, destination.shown, what, found.reasons)
 
 
@@ -397,10 +397,10 @@ DENY_TABLE = (
 @pytest.mark.parametrize(("rules", "expected"), DENY_TABLE)
 def test_table_of_deny_policies(rules: str, expected: tuple[PolicyOutcome, PolicyOutcome, PolicyOutcome], version: str) -> None:
     """deny.rst: the table of allow and deny policies, its columns here as rows: port 81, port 80, ping."""
-    there = world(cnp(f"{{endpointSelector: {{matchLabels: {{app: server}}}}, {rules}}}"), version=version)
+    policy_world = world(cnp(f"{{endpointSelector: {{matchLabels: {{app: server}}}}, {rules}}}"), version=version)
     client, server = pod(app="client"), pod(app="server")
 
-    assert tuple(outcome(there, client, server, what) for what in ("TCP/81", "TCP/80", "ICMP/8")) == expected
+    assert tuple(outcome(policy_world, client, server, what) for what in ("TCP/81", "TCP/80", "ICMP/8")) == expected
 
 
 @pytest.mark.parametrize("version", ("1.16.19", "1.17.9", "1.18.11"))

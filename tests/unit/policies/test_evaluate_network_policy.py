@@ -33,14 +33,14 @@ FRONTEND = {"podSelector": {"matchLabels": {"role": "frontend"}}}
 def test_from_pods_of_the_namespace(version: str) -> None:
     """TestNetworkPolicyExamples, 1a."""
     policy = network_policy({**BACKEND, "ingress": [{"from": [FRONTEND], "ports": [{"protocol": "TCP", "port": 6379}]}]})
-    there = world({"c1": [policy]}, version=version)
+    policy_world = world({"c1": [policy]}, version=version)
 
-    assert outcome(there, of("frontend"), of("backend"), "TCP/6379") is ALLOWED
-    assert outcome(there, of("frontend"), of("backend"), "TCP/80") is DENIED
-    assert outcome(there, of("frontend"), of("backend"), "UDP/6379") is DENIED
-    assert outcome(there, of("frontend", "other"), of("backend"), "TCP/6379") is DENIED
-    assert outcome(there, of("db"), of("backend"), "TCP/6379") is DENIED
-    assert outcome(there, of("backend"), of("db"), "TCP/1") is ALLOWED
+    assert outcome(policy_world, of("frontend"), of("backend"), "TCP/6379") is ALLOWED
+    assert outcome(policy_world, of("frontend"), of("backend"), "TCP/80") is DENIED
+    assert outcome(policy_world, of("frontend"), of("backend"), "UDP/6379") is DENIED
+    assert outcome(policy_world, of("frontend", "other"), of("backend"), "TCP/6379") is DENIED
+    assert outcome(policy_world, of("db"), of("backend"), "TCP/6379") is DENIED
+    assert outcome(policy_world, of("backend"), of("db"), "TCP/1") is ALLOWED
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -56,8 +56,8 @@ def test_from_namespaces_and_pods_in_them(version: str) -> None:
     her_db = of("db", "a", user="sally")
 
     def outcomes(policy: ObjectFacts) -> list[object]:
-        there = world({"c1": [policy]}, version=version)
-        return [outcome(there, source, of("backend")) for source in (hers, his, her_db, of("frontend"), WORLD)]
+        policy_world = world({"c1": [policy]}, version=version)
+        return [outcome(policy_world, source, of("backend")) for source in (hers, his, her_db, of("frontend"), WORLD)]
 
     assert outcomes(together) == [ALLOWED, DENIED, DENIED, DENIED, DENIED]
     assert outcomes(either) == [ALLOWED, DENIED, ALLOWED, ALLOWED, DENIED]
@@ -81,22 +81,22 @@ def test_from_namespaces_and_pods_in_them(version: str) -> None:
 )
 @pytest.mark.parametrize("version", VERSIONS)
 def test_default_deny(spec: dict[str, Any], ingress: object, egress: object, version: str) -> None:
-    there = world({"c1": [network_policy(spec)]}, version=version)
+    policy_world = world({"c1": [network_policy(spec)]}, version=version)
 
-    assert outcome(there, of("a", "other"), of("b")) is ingress
-    assert outcome(there, of("b"), of("a", "other")) is egress
+    assert outcome(policy_world, of("a", "other"), of("b")) is ingress
+    assert outcome(policy_world, of("b"), of("a", "other")) is egress
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_ports(version: str) -> None:
     """TestParseNetworkPolicyEmptyPort (a protocol alone is all of its ports), EgressL4PortRangeAllowAll, NamedPort."""
     ports = [{"protocol": "UDP"}, {"port": 32000, "endPort": 32768}]
-    there = world({"c1": [network_policy({**BACKEND, "ingress": [{"ports": ports}]})]}, version=version)
+    policy_world = world({"c1": [network_policy({**BACKEND, "ingress": [{"ports": ports}]})]}, version=version)
     named = world({"c1": [network_policy({**BACKEND, "ingress": [{"ports": [{"port": "http"}]}]})]}, version=version)
 
-    assert outcome(there, WORLD, of("backend"), "UDP/7") is ALLOWED
-    assert outcome(there, WORLD, of("backend"), "TCP/7") is DENIED
-    assert outcome(there, WORLD, of("backend"), "TCP/32768") is ALLOWED
+    assert outcome(policy_world, WORLD, of("backend"), "UDP/7") is ALLOWED
+    assert outcome(policy_world, WORLD, of("backend"), "TCP/7") is DENIED
+    assert outcome(policy_world, WORLD, of("backend"), "TCP/32768") is ALLOWED
     assert outcome(named, WORLD, of("backend"), "TCP/80") is UNKNOWN
     assert outcome(named, WORLD, of("backend"), "UDP/80") is DENIED
     assert outcome(named, WORLD, replace(of("backend"), named_ports={"http": ("TCP", 80)}), "TCP/80") is ALLOWED
@@ -107,11 +107,11 @@ def test_ports(version: str) -> None:
 def test_address_blocks(version: str) -> None:
     """TestParseNetworkPolicyNoSelectors: a block and what it leaves out; never a pod."""
     block = {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.96.0.0/12"]}}
-    there = world({"c1": [network_policy({**BACKEND, "ingress": [{"from": [block]}]})]}, version=version)
+    policy_world = world({"c1": [network_policy({**BACKEND, "ingress": [{"from": [block]}]})]}, version=version)
 
-    assert outcome(there, replace(WORLD, address="10.1.2.3"), of("backend")) is ALLOWED
-    assert outcome(there, replace(WORLD, address="10.96.2.3"), of("backend")) is DENIED
-    assert outcome(there, of("frontend"), of("backend")) is DENIED
+    assert outcome(policy_world, replace(WORLD, address="10.1.2.3"), of("backend")) is ALLOWED
+    assert outcome(policy_world, replace(WORLD, address="10.96.2.3"), of("backend")) is DENIED
+    assert outcome(policy_world, of("frontend"), of("backend")) is DENIED
 
 
 def test_address_blocks_of_ingress_that_1_18_refuses() -> None:
@@ -144,6 +144,6 @@ def test_deny_of_cilium_beats_a_network_policy() -> None:
             "spec": {"endpointSelector": {}, "enableDefaultDeny": {"ingress": False}, "ingressDeny": [{"fromEntities": ["all"]}]},
         }
     )
-    there = world({"c1": [network_policy({**BACKEND, "ingress": [{}]}), deny]})
+    policy_world = world({"c1": [network_policy({**BACKEND, "ingress": [{}]}), deny]})
 
-    assert outcome(there, of("frontend"), of("backend")) is DENIED
+    assert outcome(policy_world, of("frontend"), of("backend")) is DENIED

@@ -123,20 +123,20 @@ FRONTEND = (
 )
 def test_a_peer_without_a_cluster(version: str, config: dict[str, str], other_cluster: object) -> None:
     """The reason why intents always name the cluster."""
-    there = world(FRONTEND % "{matchLabels: {app: web}}", version=version, config=config)
+    policy_world = world(FRONTEND % "{matchLabels: {app: web}}", version=version, config=config)
 
-    assert outcome(there, pod("c1", app="web"), pod()) is ALLOWED
-    assert outcome(there, pod("c2", app="web"), pod()) is other_cluster
+    assert outcome(policy_world, pod("c1", app="web"), pod()) is ALLOWED
+    assert outcome(policy_world, pod("c2", app="web"), pod()) is other_cluster
 
 
 @in_one_test
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("clusters", ["operator: Exists", "operator: In, values: [c1, c2]"])
 def test_a_peer_with_an_expression_about_clusters_is_the_same_in_every_version(version: str, clusters: str) -> None:
-    there = world(FRONTEND % f"{{matchExpressions: [{{key: 'k8s:{CLUSTER}', {clusters}}}]}}", version=version)
+    policy_world = world(FRONTEND % f"{{matchExpressions: [{{key: 'k8s:{CLUSTER}', {clusters}}}]}}", version=version)
 
-    assert outcome(there, pod("c2"), pod()) is ALLOWED
-    assert outcome(there, pod("c2", "other"), pod()) is DENIED
+    assert outcome(policy_world, pod("c2"), pod()) is ALLOWED
+    assert outcome(policy_world, pod("c2", "other"), pod()) is DENIED
 
 
 def test_sources_of_labels() -> None:
@@ -184,10 +184,10 @@ def test_what_is_no_selector(value: object) -> None:
 
 def test_a_pod_cannot_pretend_to_be_elsewhere() -> None:
     """SanitizePodLabels (pkg/k8s/utils/utils.go): labels that stand for the cluster or the namespace are not taken from the pod."""
-    there = world(FRONTEND % f"{{matchLabels: {{'k8s:{CLUSTER}': c1, 'k8s:{NAMESPACE}': default}}}}")
+    policy_world = world(FRONTEND % f"{{matchLabels: {{'k8s:{CLUSTER}': c1, 'k8s:{NAMESPACE}': default}}}}")
     liar = replace(pod("c2", "other"), labels={CLUSTER: "c1", NAMESPACE: "default"})
 
-    assert outcome(there, liar, pod()) is DENIED
+    assert outcome(policy_world, liar, pod()) is DENIED
 
 
 def test_labels_that_do_not_count() -> None:

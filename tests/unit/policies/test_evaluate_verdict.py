@@ -51,18 +51,20 @@ OPEN: dict[str, Any] = {"enableDefaultDeny": {"ingress": False}}
 )
 def test_default_deny(policies: list[Any], web: PolicyOutcome, other: PolicyOutcome, version: str) -> None:
     """TestDefaultAllow, TestComputePolicyEnforcementAndRules, and the same with deny (pkg/policy/repository_test.go, ..._deny_test.go)."""
-    there = world({"c2": policies}, version=version)
+    policy_world = world({"c2": policies}, version=version)
 
-    assert judged(there, pod("c2", app="web"), pod("c2", app="db")).ingress.outcome is web
-    assert judged(there, pod("c2", app="api"), pod("c2", app="db")).ingress.outcome is other
+    assert judged(policy_world, pod("c2", app="web"), pod("c2", app="db")).ingress.outcome is web
+    assert judged(policy_world, pod("c2", app="api"), pod("c2", app="db")).ingress.outcome is other
 
 
 @pytest.mark.parametrize(("version", "denied"), [("1.16.19", False), ("1.17.9", True), ("1.20.2", True)])
 def test_enable_default_deny_can_be_switched_off(version: str, denied: bool) -> None:
     """enable-non-default-deny-policies exists since 1.17 (rule_validation.go)."""
-    there = world({"c1": [cnp(ingressDeny=[FROM_WEB], **OPEN)]}, version=version, config={"enable-non-default-deny-policies": "false"})
+    policy_world = world(
+        {"c1": [cnp(ingressDeny=[FROM_WEB], **OPEN)]}, version=version, config={"enable-non-default-deny-policies": "false"}
+    )
 
-    assert outcome(there, pod(app="api"), pod()) is (DENIED if denied else ALLOWED)
+    assert outcome(policy_world, pod(app="api"), pod()) is (DENIED if denied else ALLOWED)
 
 
 @one_test(
@@ -77,43 +79,43 @@ def test_enable_default_deny_can_be_switched_off(version: str, denied: bool) -> 
     ({"enable-k8s-cluster-network-policy": "true"}, UNKNOWN, UNKNOWN),
 )
 def test_modes(config: dict[str, str], selected: PolicyOutcome, free: PolicyOutcome) -> None:
-    there = world({"c1": [cnp(namespace="guarded", ingress=[{}])]}, config=config)
+    policy_world = world({"c1": [cnp(namespace="guarded", ingress=[{}])]}, config=config)
 
-    assert outcome(there, WORLD, pod(namespace="guarded")) is selected
-    assert outcome(there, WORLD, pod(namespace="open")) is free
+    assert outcome(policy_world, WORLD, pod(namespace="guarded")) is selected
+    assert outcome(policy_world, WORLD, pod(namespace="open")) is free
 
 
 def test_own_node_by_policy_only() -> None:
-    there = world({"c1": [cnp(ingress=[{}])]}, config={"allow-localhost": "policy"})
+    policy_world = world({"c1": [cnp(ingress=[{}])]}, config={"allow-localhost": "policy"})
 
-    assert outcome(there, PolicyEndpoint(kind=EndpointKind.HOST, cluster="c1"), pod()) is DENIED
+    assert outcome(policy_world, PolicyEndpoint(kind=EndpointKind.HOST, cluster="c1"), pod()) is DENIED
 
 
 def test_both_sides_have_a_say() -> None:
     """layer3.rst: policy must be configured on both sides; each in its own cluster."""
     to_db = {"toEndpoints": [{"matchLabels": {"k8s:io.cilium.k8s.policy.cluster": "c2", "app": "db"}}]}
     from_c1 = {"fromEndpoints": [{"matchLabels": {"k8s:io.cilium.k8s.policy.cluster": "c1"}}]}
-    there = world({"c1": [cnp("out", egress=[to_db])], "c2": [cnp("in", ingress=[from_c1])]})
+    policy_world = world({"c1": [cnp("out", egress=[to_db])], "c2": [cnp("in", ingress=[from_c1])]})
 
-    both = judged(there, pod("c1"), pod("c2", app="db"))
+    both = judged(policy_world, pod("c1"), pod("c2", app="db"))
     assert both.outcome is ALLOWED
     assert both.egress.policies == ("CiliumNetworkPolicy default/out",)
     assert both.ingress.policies == ("CiliumNetworkPolicy default/in",)
-    assert judged(there, pod("c1"), pod("c2", app="api")).egress.outcome is DENIED
-    assert judged(there, pod("c3"), pod("c2", app="db")).ingress.outcome is DENIED
+    assert judged(policy_world, pod("c1"), pod("c2", app="api")).egress.outcome is DENIED
+    assert judged(policy_world, pod("c3"), pod("c2", app="db")).ingress.outcome is DENIED
 
 
 def test_reasons_name_policies() -> None:
     isolating = cnp("wall", ingress=[{}])
     denying = cnp("no", kind="CiliumClusterwideNetworkPolicy", ingressDeny=[FROM_WEB], **OPEN)
-    there = world({"c1": [isolating, denying]})
+    policy_world = world({"c1": [isolating, denying]})
 
-    assert judged(there, pod(app="web"), pod()).reasons == (
+    assert judged(policy_world, pod(app="web"), pod()).reasons == (
         "egress: no policy isolates it (egress)",
         "ingress: denied by: CiliumClusterwideNetworkPolicy no",
     )
-    assert judged(there, pod(), pod()).ingress.shown == "isolated, and nothing allows it: CiliumNetworkPolicy default/wall"
-    assert judged(there, pod(), pod(namespace="x")).ingress.shown == "no policy isolates it (ingress)"
+    assert judged(policy_world, pod(), pod()).ingress.shown == "isolated, and nothing allows it: CiliumNetworkPolicy default/wall"
+    assert judged(policy_world, pod(), pod(namespace="x")).ingress.shown == "no policy isolates it (ingress)"
 
 
 @one_test(
@@ -130,24 +132,24 @@ def test_reasons_name_policies() -> None:
     {"toPorts": [{"ports": [{"port": "80", "protocol": "TCP"}]}], "icmps": [{"fields": [{"type": 8}]}]},
 )
 def test_what_cannot_be_decided_is_unknown(rule: dict[str, Any]) -> None:
-    there = world({"c1": [cnp(ingress=[rule])]})
+    policy_world = world({"c1": [cnp(ingress=[rule])]})
 
-    assert outcome(there, replace(pod(app="web"), service_account=None), pod(app="db")) is UNKNOWN
+    assert outcome(policy_world, replace(pod(app="web"), service_account=None), pod(app="db")) is UNKNOWN
 
 
 def test_names_of_dns_and_services_are_unknown() -> None:
     for rule in ({"toFQDNs": [{"matchName": "example.com"}]}, {"toServices": [{"k8sService": {"serviceName": "db"}}]}):
-        there = world({"c1": [cnp(egress=[rule])]})
-        assert outcome(there, pod(), WORLD) is UNKNOWN
-        assert outcome(there, WORLD, pod()) is ALLOWED
+        policy_world = world({"c1": [cnp(egress=[rule])]})
+        assert outcome(policy_world, pod(), WORLD) is UNKNOWN
+        assert outcome(policy_world, WORLD, pod()) is ALLOWED
 
 
 def test_nodes_by_their_labels_are_unknown_and_pods_are_none() -> None:
     by_zone = cnp(ingress=[{"fromNodes": [{"matchLabels": {"zone": "a"}}]}])
-    there = world({"c1": [by_zone]}, config={"enable-node-selector-labels": "true"})
+    policy_world = world({"c1": [by_zone]}, config={"enable-node-selector-labels": "true"})
 
-    assert outcome(there, PolicyEndpoint(kind=EndpointKind.REMOTE_NODE, cluster="c1"), pod()) is UNKNOWN
-    assert outcome(there, pod(), pod(app="b")) is DENIED
+    assert outcome(policy_world, PolicyEndpoint(kind=EndpointKind.REMOTE_NODE, cluster="c1"), pod()) is UNKNOWN
+    assert outcome(policy_world, pod(), pod(app="b")) is DENIED
 
 
 def test_the_label_of_the_world_depends_on_the_families() -> None:
@@ -160,10 +162,10 @@ def test_the_label_of_the_world_depends_on_the_families() -> None:
 
 
 def test_the_api_server_may_be_a_node() -> None:
-    there = world({"c1": [cnp(ingress=[{"fromEntities": ["kube-apiserver"]}])]})
+    policy_world = world({"c1": [cnp(ingress=[{"fromEntities": ["kube-apiserver"]}])]})
 
-    assert outcome(there, PolicyEndpoint(kind=EndpointKind.REMOTE_NODE, cluster="c1"), pod()) is UNKNOWN
-    assert outcome(there, pod(), pod(app="b")) is DENIED
+    assert outcome(policy_world, PolicyEndpoint(kind=EndpointKind.REMOTE_NODE, cluster="c1"), pod()) is UNKNOWN
+    assert outcome(policy_world, pod(), pod(app="b")) is DENIED
 
 
 def test_a_doubt_does_not_spread_to_what_is_certain() -> None:
@@ -179,10 +181,10 @@ def test_a_doubt_does_not_spread_to_what_is_certain() -> None:
 
 
 def test_clusters_that_are_not_known() -> None:
-    there = world({}, clusters=("c1",))
+    policy_world = world({}, clusters=("c1",))
 
-    assert judged(there, pod("c9"), pod("c1")).egress.outcome is UNKNOWN
-    assert outcome(there, pod("c9"), pod("c1")) is UNKNOWN
+    assert judged(policy_world, pod("c9"), pod("c1")).egress.outcome is UNKNOWN
+    assert outcome(policy_world, pod("c9"), pod("c1")) is UNKNOWN
     assert outcome(world({"c1": [cnp(ingress=[{}])]}, clusters=("c1",)), pod("c9"), pod("c1")) is UNKNOWN
 
 
@@ -192,28 +194,33 @@ def test_versions_that_are_not_known(version: str) -> None:
 
 
 def test_network_policies_that_could_not_be_read() -> None:
-    there = world({"c1": [cnp(ingress=[{}]), cnp("no", ingressDeny=[FROM_WEB])]}, complete=False)
+    policy_world = world({"c1": [cnp(ingress=[{}]), cnp("no", ingressDeny=[FROM_WEB])]}, complete=False)
 
-    assert outcome(there, pod(), pod()) is UNKNOWN  # a NetworkPolicy might allow it
-    assert outcome(there, pod(app="web"), pod()) is DENIED
+    assert outcome(policy_world, pod(), pod()) is UNKNOWN  # a NetworkPolicy might allow it
+    assert outcome(policy_world, pod(app="web"), pod()) is DENIED
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_icmp_type_0_is_every_type(version: str) -> None:
     """pkg/policy/portrange.go: type 0 becomes port 0 of the policy map, the wildcard."""
-    there = world({"c1": [cnp(ingress=[{"icmps": [{"fields": [{"type": 0, "family": "IPv4"}]}]}])]}, version=version)
+    policy_world = world({"c1": [cnp(ingress=[{"icmps": [{"fields": [{"type": 0, "family": "IPv4"}]}]}])]}, version=version)
     by_name = world({"c1": [cnp(ingress=[{"icmps": [{"fields": [{"type": "EchoReply"}]}]}])]}, version=version)
 
-    for world_of_type in (there, by_name):
+    for world_of_type in (policy_world, by_name):
         assert outcome(world_of_type, WORLD, pod(), "ICMP/8") is ALLOWED
         assert outcome(world_of_type, WORLD, pod(), "ICMPv6/8") is DENIED
 
 
 def test_any_protocol_has_ports() -> None:
     """l4.go: ANY in toPorts is TCP, UDP and SCTP; ICMP is only let in by a rule without ports."""
-    there = world({"c1": [cnp(ingress=[{"toPorts": [{"ports": [{"port": "0", "protocol": "ANY"}]}]}])]})
+    policy_world = world({"c1": [cnp(ingress=[{"toPorts": [{"ports": [{"port": "0", "protocol": "ANY"}]}]}])]})
 
-    assert [outcome(there, WORLD, pod(), what) for what in ("TCP/1", "UDP/9", "SCTP/7", "ICMP/8")] == [ALLOWED, ALLOWED, ALLOWED, DENIED]
+    assert [outcome(policy_world, WORLD, pod(), what) for what in ("TCP/1", "UDP/9", "SCTP/7", "ICMP/8")] == [
+        ALLOWED,
+        ALLOWED,
+        ALLOWED,
+        DENIED,
+    ]
 
 
 def test_further_specs_count() -> None:

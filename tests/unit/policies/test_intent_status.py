@@ -100,7 +100,7 @@ def test_a_policy_that_cilium_refuses_is_not_in_force() -> None:
 
 
 def test_a_policy_that_stands_otherwise_than_it_was_written_is_not_in_force() -> None:
-    """As where the API server dropped a field, or somebody was quicker."""
+    """As where the API server dropped a field, or another writer was quicker."""
     before = scene(traffic("c1"), traffic("c2"))
     (plan,) = plan_intents(Desired(mesh=before.mesh, items={ItemKind.INTENT: (INTENT,)}, kinds=frozenset({ItemKind.INTENT})), before)
     after = applied(before, plan.steps, before.binding)

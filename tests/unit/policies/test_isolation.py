@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Whom an intent newly isolates and who loses access, before anything is written."""
+"""Which pods an intent newly isolates and which workloads lose access, before anything is written."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def compiled(wanted: ConnectivityIntent, where: Scene) -> Bodies:
     return compile_intent(wanted, names=where.names, members=where.mesh.clusters, version=Minor(1, 18), binding=where.binding)
 
 
-def told(wanted: ConnectivityIntent, where: Scene, seen: Mapping[str, SeenFlows] | None = None) -> dict[str, Finding]:
+def findings_of(wanted: ConnectivityIntent, where: Scene, seen: Mapping[str, SeenFlows] | None = None) -> dict[str, Finding]:
     """Code -> finding; each at most once per cluster here."""
     found = impact_findings(intent_impact(wanted, compiled(wanted, where), where), seen)
     assert len({f.code for f in found}) == len(found)
@@ -84,7 +84,7 @@ def cnp(name: str, app: str = "backend", **spec: Any) -> ObjectFacts:
 
 
 def test_an_allow_isolates_pods_that_nothing_isolated() -> None:
-    found = told(intent(), place())
+    found = findings_of(intent(), place())
 
     assert set(found) == {"CM-INT-30", "CM-INT-31"}
     isolated, lost = found["CM-INT-30"], found["CM-INT-31"]
@@ -103,7 +103,7 @@ def test_an_allow_isolates_pods_that_nothing_isolated() -> None:
 
 
 def test_ports_leave_the_source_less_than_it_had() -> None:
-    found = told(intent(ports=(PortRule(protocol="TCP", port=8080),)), place())
+    found = findings_of(intent(ports=(PortRule(protocol="TCP", port=8080),)), place())
 
     assert mentions(found["CM-INT-31"].evidence, "1 workload", "ports")
 
@@ -116,7 +116,7 @@ def test_what_is_isolated_already_is_not_newly_isolated() -> None:
     )
 
     for wall in (by_cnp, by_np, by_ccnp):
-        assert told(intent(), place(wall)) == {}
+        assert findings_of(intent(), place(wall)) == {}
 
 
 def test_what_does_not_isolate_does_not_count_as_isolation() -> None:
@@ -125,18 +125,18 @@ def test_what_does_not_isolate_does_not_count_as_isolation() -> None:
     elsewhere = cnp("elsewhere", app="monitor", ingress=[{}])
 
     for policy in (egress, open_deny, elsewhere):
-        assert "CM-INT-30" in told(intent(), place(policy))
+        assert "CM-INT-30" in findings_of(intent(), place(policy))
 
 
 def test_a_cluster_that_always_enforces_isolates_everything_already() -> None:
     always = cluster_facts("c2", config={"enable-policy": "always"})
 
-    assert told(intent(), place(facts={"c2": always})) == {}
+    assert findings_of(intent(), place(facts={"c2": always})) == {}
 
 
 @pytest.mark.parametrize("config", [{"enable-policy": "never"}, {"policy-audit-mode": "true"}])
 def test_a_cluster_that_enforces_nothing_takes_nothing_away(config: dict[str, str]) -> None:
-    assert told(intent(), place(facts={"c2": cluster_facts("c2", config=config)})) == {}
+    assert findings_of(intent(), place(facts={"c2": cluster_facts("c2", config=config)})) == {}
 
 
 def test_another_policy_that_goes_on_letting_people_in_is_named() -> None:
@@ -144,7 +144,7 @@ def test_another_policy_that_goes_on_letting_people_in_is_named() -> None:
     monitoring = cnp("monitoring", ingress=[{"fromEndpoints": [{"matchLabels": {"app": "monitor"}}]}], enableDefaultDeny={"ingress": False})
     world = cnp("public", ingress=[{"fromEntities": ["world", "remote-node"]}], enableDefaultDeny={"ingress": False})
 
-    found = told(intent(), place(monitoring, world))
+    found = findings_of(intent(), place(monitoring, world))
 
     isolated = found["CM-INT-30"].evidence
     assert mentions(isolated, "CiliumNetworkPolicy production/monitoring", "CiliumNetworkPolicy production/public")
@@ -156,7 +156,7 @@ def test_another_policy_that_goes_on_letting_people_in_is_named() -> None:
 def test_addresses_alone_leave_the_world_in_doubt() -> None:
     block = cnp("office", ingress=[{"fromCIDR": ["192.0.2.0/24"]}], enableDefaultDeny={"ingress": False})
 
-    assert mentions(told(intent(), place(block))["CM-INT-30"].evidence, "outside of the clusters", "may still reach")
+    assert mentions(findings_of(intent(), place(block))["CM-INT-30"].evidence, "outside of the clusters", "may still reach")
 
 
 def test_who_could_not_reach_before_does_not_lose() -> None:
@@ -164,7 +164,7 @@ def test_who_could_not_reach_before_does_not_lose() -> None:
     denied = cnp("no-cron", ingressDeny=[{"fromEndpoints": [{"matchLabels": {"app": "monitor"}}]}], enableDefaultDeny={"ingress": False})
     shut_in = cnp("shut-in", app="cron", egress=[{}])
 
-    found = told(intent(), place(denied, in_c1=[shut_in]))
+    found = findings_of(intent(), place(denied, in_c1=[shut_in]))
 
     assert "monitor" not in found["CM-INT-31"].summary
     assert "cron" not in found["CM-INT-31"].summary
@@ -172,14 +172,14 @@ def test_who_could_not_reach_before_does_not_lose() -> None:
 
 
 def test_isolate_is_reported_and_is_what_was_asked_for() -> None:
-    found = told(intent("Isolate"), place())
+    found = findings_of(intent("Isolate"), place())
 
     assert {f.severity for f in found.values()} == {Severity.ADVISORY}
     assert "5 workloads" in found["CM-INT-31"].summary
 
 
 def test_a_deny_isolates_no_pod_and_names_who_loses() -> None:
-    found = told(intent("Deny"), place())
+    found = findings_of(intent("Deny"), place())
 
     assert set(found) == {"CM-INT-31"}
     assert found["CM-INT-31"].severity is Severity.ADVISORY
@@ -193,16 +193,16 @@ def test_a_deny_takes_nothing_from_who_was_not_let_in() -> None:
     on_80 = intent("Deny", ports=(PortRule(protocol="TCP", port=80),))
     on_90 = intent("Deny", ports=(PortRule(protocol="TCP", port=90),))
 
-    assert told(intent("Deny"), place(wall)) == {}
-    assert "CM-INT-31" in told(on_80, place(gate))
-    assert told(on_90, place(gate)) == {}
+    assert findings_of(intent("Deny"), place(wall)) == {}
+    assert "CM-INT-31" in findings_of(on_80, place(gate))
+    assert findings_of(on_90, place(gate)) == {}
 
 
 def test_a_deny_isolates_where_the_configuration_says_so() -> None:
     """enable-non-default-deny-policies: "false": Cilium does not heed enableDefaultDeny."""
     facts = cluster_facts("c2", config={"enable-non-default-deny-policies": "false"})
 
-    assert set(told(intent("Deny"), place(facts={"c2": facts}))) == {"CM-INT-30", "CM-INT-31"}
+    assert set(findings_of(intent("Deny"), place(facts={"c2": facts}))) == {"CM-INT-30", "CM-INT-31"}
 
 
 def test_once_it_is_written_nothing_is_new() -> None:
@@ -212,8 +212,8 @@ def test_once_it_is_written_nothing_is_new() -> None:
     own = item_marks(where.binding, ItemRef(ItemKind.INTENT, "front-to-back"))
     made = replace(policy_facts(body), labels=own["labels"], annotations=own["annotations"])
 
-    assert told(intent(), place(made)) == {}
-    assert told(intent(source=side("cron", "c1")), place(made)) == {}
+    assert findings_of(intent(), place(made)) == {}
+    assert findings_of(intent(source=side("cron", "c1")), place(made)) == {}
 
 
 def test_what_cilium_refused_of_an_intent_keeps_no_source_of_another_one_out() -> None:
@@ -225,14 +225,14 @@ def test_what_cilium_refused_of_an_intent_keeps_no_source_of_another_one_out() -
     own = item_marks(where.binding, ItemRef(ItemKind.INTENT, "no-front"))
     refused = {"conditions": [{"type": "Valid", "status": "False", "message": "no"}]}
 
-    def told_of(made: ObjectFacts) -> set[str]:
-        there = place(replace(made, labels=own["labels"], annotations=own["annotations"]))
-        return {f.code for f in impact_findings(intent_impact(allow, bodies[allow.name], there, planned_intents(bodies, there)))}
+    def codes_with(made: ObjectFacts) -> set[str]:
+        changed = place(replace(made, labels=own["labels"], annotations=own["annotations"]))
+        return {f.code for f in impact_findings(intent_impact(allow, bodies[allow.name], changed, planned_intents(bodies, changed)))}
 
     made = policy_facts(body)
-    assert "CM-INT-33" in told_of(made)
-    assert "CM-INT-33" not in told_of(replace(made, status=refused))
-    assert "CM-INT-33" in told_of(replace(made, status=refused, spec={**made.spec, "ingressDeny": []}))
+    assert "CM-INT-33" in codes_with(made)
+    assert "CM-INT-33" not in codes_with(replace(made, status=refused))
+    assert "CM-INT-33" in codes_with(replace(made, status=refused, spec={**made.spec, "ingressDeny": []}))
 
 
 def test_intents_of_one_run_are_seen_together() -> None:
@@ -254,12 +254,12 @@ def test_what_is_still_kept_out_is_said_with_the_policy() -> None:
     denied = cnp("freeze", ingressDeny=[{"fromEntities": ["all"]}])
     shut_in = cnp("shut-in", app="frontend", egress=[{"toEntities": ["world"]}])
 
-    here, there = told(intent(), place(denied)), told(intent(), place(in_c1=[shut_in]))
+    by_ingress, by_egress = findings_of(intent(), place(denied)), findings_of(intent(), place(in_c1=[shut_in]))
 
-    assert mentions(here["CM-INT-33"].evidence, "ingress in c2", "CiliumNetworkPolicy production/freeze")
-    assert "production/frontend in c1" in here["CM-INT-33"].summary
-    assert mentions(there["CM-INT-33"].evidence, "egress in c1", "CiliumNetworkPolicy production/shut-in")
-    assert here["CM-INT-33"].severity is Severity.REMEDIABLE
+    assert mentions(by_ingress["CM-INT-33"].evidence, "ingress in c2", "CiliumNetworkPolicy production/freeze")
+    assert "production/frontend in c1" in by_ingress["CM-INT-33"].summary
+    assert mentions(by_egress["CM-INT-33"].evidence, "egress in c1", "CiliumNetworkPolicy production/shut-in")
+    assert by_ingress["CM-INT-33"].severity is Severity.REMEDIABLE
 
 
 @pytest.mark.parametrize("what", ["pods", "networkpolicies"])
@@ -268,7 +268,7 @@ def test_nothing_is_certain_where_lists_could_not_be_read(what: str) -> None:
     if what == "pods":
         where = replace(where, traffic={**where.traffic, "c2": replace(where.traffic["c2"], pods=())})
 
-    found = told(intent(), where)
+    found = findings_of(intent(), where)
 
     assert "CM-INT-30" not in found
     assert found["CM-INT-32"].severity is Severity.ADVISORY
@@ -279,14 +279,14 @@ def test_nothing_is_certain_where_lists_could_not_be_read(what: str) -> None:
 
 
 def test_a_policy_that_is_not_understood_leaves_it_open() -> None:
-    found = told(intent(), place(cnp("strange", ingress=[{"fromEntities": ["galaxy"]}])))
+    found = findings_of(intent(), place(cnp("strange", ingress=[{"fromEntities": ["galaxy"]}])))
 
     assert "CM-INT-30" not in found
     assert mentions(found["CM-INT-32"].evidence, "CiliumNetworkPolicy production/strange")
 
 
 def test_pods_of_clusters_that_do_not_answer_are_not_counted_as_safe() -> None:
-    found = told(intent(), place(members=["c3"]))
+    found = findings_of(intent(), place(members=["c3"]))
 
     assert mentions(found["CM-INT-31"].evidence, "c3")
 
@@ -294,7 +294,7 @@ def test_pods_of_clusters_that_do_not_answer_are_not_counted_as_safe() -> None:
 def test_clusterwide_intents_reach_every_namespace() -> None:
     anywhere = PodSelection(labels={"app": "backend"}, all_namespaces=True, clusters=("c2",))
 
-    found = told(intent(mode="Clusterwide", destination=anywhere), place())
+    found = findings_of(intent(mode="Clusterwide", destination=anywhere), place())
 
     assert "4 pods" in found["CM-INT-30"].summary
     assert "other/backend (1 pod: backend-5d9f-0)" in found["CM-INT-30"].summary
@@ -305,7 +305,7 @@ def test_long_lists_are_counted() -> None:
     where = place()
     where = replace(where, traffic={**where.traffic, "c1": replace(where.traffic["c1"], pods=tuple(many))})
 
-    summary = told(intent(), where)["CM-INT-31"].summary
+    summary = findings_of(intent(), where)["CM-INT-31"].summary
 
     assert "43 workloads" in summary
     assert "and 38 more" in summary
@@ -313,7 +313,7 @@ def test_long_lists_are_counted() -> None:
 
 def big(host: str, workloads: int, each: int, policies: int) -> TrafficFacts:
     names = [f"team-{n % 20}" for n in range(workloads)]
-    there = [pod for n, namespace in enumerate(names) for pod in pods(f"app-{n}", each, namespace)]
+    running = [pod for n, namespace in enumerate(names) for pod in pods(f"app-{n}", each, namespace)]
     existing = [
         policy_facts(
             {
@@ -324,7 +324,7 @@ def big(host: str, workloads: int, each: int, policies: int) -> TrafficFacts:
         )
         for n in range(policies)
     ]
-    return traffic(host, namespaces=[namespace_facts(name) for name in set(names)], pods=tuple(there), policies=tuple(existing))
+    return traffic(host, namespaces=[namespace_facts(name) for name in set(names)], pods=tuple(running), policies=tuple(existing))
 
 
 def test_work_grows_with_intents_and_not_with_intents_times_pods() -> None:
@@ -332,8 +332,8 @@ def test_work_grows_with_intents_and_not_with_intents_times_pods() -> None:
         where = scene(*(big(host, workloads=100, each=pods, policies=20) for host in ("c1", "c2", "c3")))
         place_of = [(f"app-{n}", f"team-{n % 20}") for n in range(51)]
         wanted = [
-            replace(intent(source=side(there, namespace=in_there), destination=side(here, namespace=in_here)), name=f"i-{n}")
-            for n, ((here, in_here), (there, in_there)) in enumerate(pairwise(place_of))
+            replace(intent(source=side(client, namespace=in_client), destination=side(here, namespace=in_here)), name=f"i-{n}")
+            for n, ((here, in_here), (client, in_client)) in enumerate(pairwise(place_of))
         ]
         bodies = {item.name: compiled(item, where) for item in wanted}
         found: list[Finding] = []

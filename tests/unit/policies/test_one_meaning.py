@@ -53,13 +53,13 @@ def disagreements(case: Case, where: Sequence[tuple[str, dict[str, str]]] = WHER
     """Flows on which policies and meaning differ, in words."""
     found = []
     for version, config in where:
-        there = world(_policies(case, version, mutate), version=version, config=config, clusters=NAMES)
+        policy_world = world(_policies(case, version, mutate), version=version, config=config, clusters=NAMES)
         others = (PolicyEndpoint(kind=EndpointKind.WORLD, address="192.0.2.1"), PolicyEndpoint(kind=EndpointKind.REMOTE_NODE, cluster="c2"))
         for destination in case.pods:
             for source in (*case.pods, *others):
                 for protocol, port in case.flows:
                     expected = PolicyOutcome.ALLOWED if means(case.intents, source, destination, protocol, port) else PolicyOutcome.DENIED
-                    verdict = judged(there, source, destination, f"{protocol}/{port}")
+                    verdict = judged(policy_world, source, destination, f"{protocol}/{port}")
                     if verdict.outcome is not expected:
                         found.append(f"{version} {config}: {source.shown} -> {destination.shown} {protocol}/{port}: {verdict.reasons}")
     return found

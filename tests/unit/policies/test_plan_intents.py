@@ -59,7 +59,7 @@ def planned(wanted: ConnectivityIntent, at: Scene) -> ItemPlan:
 
 
 def codes(plan: ItemPlan, *severities: Severity) -> list[str]:
-    """Without whom the intent isolates: test_isolation looks at that."""
+    """Return the codes without those of isolation, which test_isolation checks."""
     found = [f for f in plan.findings if not f.code.startswith("CM-INT-3")]
     return sorted(f.code for f in found if not severities or f.severity in severities)
 
@@ -83,16 +83,16 @@ def test_one_policy_in_the_destination_and_then_nothing_more() -> None:
 
 
 def test_a_changed_port_is_one_patch() -> None:
-    there = done(intent(), world())
-    (step,) = planned(intent(ports=(PortRule(protocol="TCP", port=9090),)), there).steps
+    written = done(intent(), world())
+    (step,) = planned(intent(ports=(PortRule(protocol="TCP", port=9090),)), written).steps
     assert (step.cluster, step.verb) == ("c2", "patch")
 
 
 def test_a_policy_that_another_writer_loosened_is_written_again() -> None:
-    there = done(intent(), world())
-    (policy,) = there.traffic["c2"].policies
+    written = done(intent(), world())
+    (policy,) = written.traffic["c2"].policies
     opened = replace(policy, spec={**policy.spec, "ingress": [{}, *policy.spec["ingress"]]})
-    loosened = replace(there, traffic={**there.traffic, "c2": replace(there.traffic["c2"], policies=(opened,))})
+    loosened = replace(written, traffic={**written.traffic, "c2": replace(written.traffic["c2"], policies=(opened,))})
     assert [step.verb for step in planned(intent(), loosened).steps] == ["patch"]
 
 
@@ -121,30 +121,30 @@ def test_a_foreign_policy_under_our_name_stays() -> None:
 
 
 def test_what_another_writer_added_to_our_policy_is_reported_and_not_overwritten() -> None:
-    there = done(intent(), world())
-    (policy,) = there.traffic["c2"].policies
+    written = done(intent(), world())
+    (policy,) = written.traffic["c2"].policies
     rules = [{**rule, "fromEntities": ["all"]} for rule in policy.spec["ingress"]]
     opened = replace(policy, spec={**policy.spec, "ingress": rules})
-    plan = planned(intent(), replace(there, traffic={**there.traffic, "c2": replace(there.traffic["c2"], policies=(opened,))}))
+    plan = planned(intent(), replace(written, traffic={**written.traffic, "c2": replace(written.traffic["c2"], policies=(opened,))}))
     assert plan.steps == () and codes(plan, Severity.BLOCKING) == ["CM-ITEM-04"]
 
 
 def test_an_intent_that_is_gone_loses_what_it_made_and_no_other_does() -> None:
     first, second = intent(name="first"), intent(name="second")
-    there = done(second, done(first, world()))
-    steps, findings = prune_intents(desired(there, second), there)
+    written = done(second, done(first, world()))
+    steps, findings = prune_intents(desired(written, second), written)
     assert [(step.cluster, step.verb) for step in steps] == [("c2", "delete")] and "first-" in steps[0].object
     assert findings == []
-    other = replace(there, mesh=replace(there.mesh, binding=replace(there.binding, name="another")))
+    other = replace(written, mesh=replace(written.mesh, binding=replace(written.binding, name="another")))
     assert prune_intents(desired(other), other) == ([], [])
 
 
 def test_many_intents_converge() -> None:
     at = world()
     wanted = desired(at, *(intent(name=f"intent-{n}") for n in range(60)))
-    there = applied(at, [step for plan in plan_intents(wanted, at) for step in plan.steps], at.binding)
-    assert len(there.traffic["c2"].policies) == 60
-    assert not any(plan.steps for plan in plan_intents(wanted, there))
+    written = applied(at, [step for plan in plan_intents(wanted, at) for step in plan.steps], at.binding)
+    assert len(written.traffic["c2"].policies) == 60
+    assert not any(plan.steps for plan in plan_intents(wanted, written))
 
 
 # What a version cannot say
@@ -308,18 +308,18 @@ def test_a_namespace_that_is_not_there_takes_only_its_cluster_out() -> None:
 
 def test_a_policy_stays_where_its_namespace_is_not_shown() -> None:
     """A list that is short by one (a proxy that shows each tenant his own) takes no isolation away: the policy proves that it is there."""
-    there = done(intent(), world())
-    short = replace(there.traffic["c2"], namespaces={"default": namespace_facts("default")})
-    plan = planned(intent(), replace(there, traffic={**there.traffic, "c2": short}))
+    written = done(intent(), world())
+    short = replace(written.traffic["c2"], namespaces={"default": namespace_facts("default")})
+    plan = planned(intent(), replace(written, traffic={**written.traffic, "c2": short}))
     assert plan.steps == () and "CM-INT-08" in codes(plan)
-    moved = planned(intent(destination=replace(BACKEND, namespace="shop")), replace(there, traffic={**there.traffic, "c2": short}))
+    moved = planned(intent(destination=replace(BACKEND, namespace="shop")), replace(written, traffic={**written.traffic, "c2": short}))
     assert moved.steps == () and "CM-ITEM-05" in codes(moved)  # what replaces it has no namespace yet: a typing error may be the reason
 
 
 def test_where_nothing_is_known_of_intents_none_is_taken_away() -> None:
-    there = done(intent(), world())
-    assert prune_intents(Desired(mesh=there.mesh, kinds=frozenset({ItemKind.EXPOSURE})), there) == ([], [])
-    assert len(prune_intents(desired(there), there)[0]) == 1
+    written = done(intent(), world())
+    assert prune_intents(Desired(mesh=written.mesh, kinds=frozenset({ItemKind.EXPOSURE})), written) == ([], [])
+    assert len(prune_intents(desired(written), written)[0]) == 1
 
 
 def test_a_namespace_that_goes_takes_no_policy() -> None:
@@ -329,8 +329,8 @@ def test_a_namespace_that_goes_takes_no_policy() -> None:
 
 
 def test_no_pod_is_selected() -> None:
-    nobody = intent(source=replace(FRONTEND, labels={"app": "fronted"}), destination=replace(BACKEND, labels={"app": "backnd"}))
-    assert codes(planned(nobody, world()), Severity.ADVISORY) == ["CM-INT-09", "CM-INT-10"]
+    without_pods = intent(source=replace(FRONTEND, labels={"app": "fronted"}), destination=replace(BACKEND, labels={"app": "backnd"}))
+    assert codes(planned(without_pods, world()), Severity.ADVISORY) == ["CM-INT-09", "CM-INT-10"]
 
 
 def test_pods_that_may_not_be_read_prove_nothing() -> None:
@@ -383,10 +383,10 @@ def test_a_namespace_that_exports_no_identities(version: str, setting: dict[str,
 
 
 def test_a_policy_that_cilium_refuses_is_reported() -> None:
-    there = done(intent(), world())
-    (policy,) = there.traffic["c2"].policies
+    written = done(intent(), world())
+    (policy,) = written.traffic["c2"].policies
     said = {"conditions": [{"type": "Valid", "status": "False", "message": "unable to parse\x1b[31m"}]}
-    bad = replace(there, traffic={**there.traffic, "c2": replace(there.traffic["c2"], policies=(replace(policy, status=said),))})
+    bad = replace(written, traffic={**written.traffic, "c2": replace(written.traffic["c2"], policies=(replace(policy, status=said),))})
     (finding,) = planned(intent(), bad).findings
     assert finding.code == "CM-INT-15" and "unable to parse" in finding.evidence and finding.evidence.isprintable()
     assert "CM-INT-15" not in codes(planned(intent(ports=()), bad))  # it is written anew; nothing is said of the old text

@@ -55,11 +55,11 @@ def endpoint(given: Mapping[str, Any]) -> PolicyEndpoint:
 def replayed(number: int, recorded: Mapping[str, Any]) -> Iterator[Row]:
     config = {key: str(recorded[name]).lower() for name, key in SETTINGS.items() if name in recorded}
     policies = {host: [policy_facts(body) for body in bodies] for host, bodies in recorded["policies"].items()}
-    there = world(policies, version="1.20.2", config=config, clusters=recorded["clusters"])
+    policy_world = world(policies, version="1.20.2", config=config, clusters=recorded["clusters"])
     ends = [endpoint(given) for given in recorded["endpoints"]]
     for query, egress, ingress in zip(recorded["queries"], recorded["egress"], recorded["ingress"], strict=True):
         source, destination, protocol, port = query
-        found = verdict(there, FirstPacket(source=ends[source], destination=ends[destination], protocol=protocol, port=port))
+        found = verdict(policy_world, FirstPacket(source=ends[source], destination=ends[destination], protocol=protocol, port=port))
         for direction, letter, decision in (("egress", egress, found.egress), ("ingress", ingress, found.ingress)):
             yield direction, LETTERS[letter], decision.outcome, f"world {number}, {query}: {direction} {decision.shown}"
 

@@ -122,8 +122,8 @@ def intent(name: str = "frontend-to-nginx", **fields: Any) -> Spec:
 def policies(at: Scene) -> dict[str, list[str]]:
     """Inventory name -> items with a policy there."""
     found = {}
-    for host, there in at.traffic.items():
-        refs = [owning_item(at.binding, entry) for entry in there.policies]
+    for host, facts in at.traffic.items():
+        refs = [owning_item(at.binding, entry) for entry in facts.policies]
         found[host] = sorted(ref.name for ref in refs if ref is not None)
     return found
 
@@ -133,9 +133,9 @@ def after(at: Scene, *file: Spec) -> Scene:
 
 
 def test_an_intent_that_is_renamed_and_mistyped_stays_in_force_and_the_run_says_so() -> None:
-    there = after(world(), intent())
+    written = after(world(), intent())
     wrong = [intent("fe-to-nginx", ports=[{"protocol": "TCP", "port": 80800}])]
-    decided = planned(wrong, there)
+    decided = planned(wrong, written)
     assert decided.plan.empty and decided.plan.not_carried_out == ("connectivityIntents/fe-to-nginx",)
     (kept,) = [finding for finding in decided.findings if finding.code == KEPT]
     assert (kept.item, kept.cluster, kept.others) == ("connectivityIntents/frontend-to-nginx", "c1", ("c2",))
@@ -143,24 +143,24 @@ def test_an_intent_that_is_renamed_and_mistyped_stays_in_force_and_the_run_says_
     objects = [line.rpartition("-")[0] for line in kept.evidence.splitlines()]
     assert objects == [f"{host}: CiliumNetworkPolicy green/frontend-to-nginx" for host in HOSTS]
     assert mentions(kept.fix, "connectivityIntents/fe-to-nginx", "out of the file")
-    corrected = planned([intent("fe-to-nginx")], there)
+    corrected = planned([intent("fe-to-nginx")], written)
     assert [step.verb for step in corrected.plan.steps] == ["create", "create", "delete", "delete"]
-    assert policies(write(there, corrected.plan)[0]) == {"c1": ["fe-to-nginx"], "c2": ["fe-to-nginx"]}
-    assert planned([], there).plan.steps, "without the refused item it goes"
+    assert policies(write(written, corrected.plan)[0]) == {"c1": ["fe-to-nginx"], "c2": ["fe-to-nginx"]}
+    assert planned([], written).plan.steps, "without the refused item it goes"
 
 
 @one_test("what", *MISTAKES)
 def test_no_mistake_costs_the_policy_that_is_in_force(what: str) -> None:
-    there = after(world(), intent())
-    renamed = after(there, mistyped(intent("renamed"), what))
+    written = after(world(), intent())
+    renamed = after(written, mistyped(intent("renamed"), what))
     assert policies(renamed) == {"c1": ["frontend-to-nginx"], "c2": ["frontend-to-nginx"]}
-    same = after(there, mistyped(intent(), what))
+    same = after(written, mistyped(intent(), what))
     assert policies(same) == {"c1": ["frontend-to-nginx"], "c2": ["frontend-to-nginx"]}
 
 
 def test_items_that_wait_keep_what_they_may_replace() -> None:
-    there = replace(after(world(), intent()), phase="Connecting")
-    decided = planned([intent("renamed")], there)
+    written = replace(after(world(), intent()), phase="Connecting")
+    decided = planned([intent("renamed")], written)
     assert decided.plan.empty and [f.code for f in decided.findings] == ["CM-ITEM-03", KEPT]
 
 
@@ -169,8 +169,8 @@ def refuses_item(host: str, name: str) -> Refuses:
 
 
 def test_a_policy_goes_only_where_no_write_failed() -> None:
-    there = after(world(), intent())
-    now, result = write(there, planned([intent("renamed")], there).plan, refuses_item("c2", "renamed"))
+    written = after(world(), intent())
+    now, result = write(written, planned([intent("renamed")], written).plan, refuses_item("c2", "renamed"))
     assert policies(now) == {"c1": ["renamed"], "c2": ["frontend-to-nginx"]}
     error = result.items["connectivityIntents/frontend-to-nginx"]["c2"]
     assert isinstance(error, KeptBack) and mentions(error.message, "frontend-to-nginx", "connectivityIntents/renamed")
@@ -178,27 +178,27 @@ def test_a_policy_goes_only_where_no_write_failed() -> None:
 
 def test_an_intent_that_moves_stays_where_it_was_until_it_is_written_where_it_goes() -> None:
     here = {**intent()["destination"], "clusters": ["c1"]}
-    there = after(world(), intent(destination=here))
+    written = after(world(), intent(destination=here))
     moved = intent(destination={**here, "clusters": ["c2"]})
-    now, _result = write(there, planned([moved], there).plan, refuses_item("c2", "frontend-to-nginx"))
+    now, _result = write(written, planned([moved], written).plan, refuses_item("c2", "frontend-to-nginx"))
     assert policies(now) == {"c1": ["frontend-to-nginx"], "c2": []}
-    quiet = planned([moved], observed(there, Run((), silent="c2")))
+    quiet = planned([moved], observed(written, Run((), silent="c2")))
     assert quiet.plan.empty and [f.code for f in quiet.findings if f.item and f.code == KEPT] == [KEPT]
-    assert policies(after(there, moved)) == {"c1": [], "c2": ["frontend-to-nginx"]}
+    assert policies(after(written, moved)) == {"c1": [], "c2": ["frontend-to-nginx"]}
 
 
 def test_an_intent_that_moves_to_a_namespace_that_is_not_there_stays_where_it_was() -> None:
-    there = after(world(without=("c2", "blue")), intent(source={"namespace": "green", "name": "x"}))
+    written = after(world(without=("c2", "blue")), intent(source={"namespace": "green", "name": "x"}))
     moved = intent(source={"namespace": "green", "name": "x"}, destination={"namespace": "blue", "name": "y"})
-    now = after(there, moved)
+    now = after(written, moved)
     assert policies(now) == {"c1": ["frontend-to-nginx"], "c2": ["frontend-to-nginx"]}
     assert [entry.namespace for host in HOSTS for entry in now.traffic[host].policies] == ["blue", "green"]
 
 
 def test_a_refused_item_of_another_kind_holds_nothing_back() -> None:
-    there = after(world(), intent())
+    written = after(world(), intent())
     file = {INTENTS: [], ItemKind.EXPOSURE.value: [{"name": "shop", "class": "Door"}]}
-    decided = plan_items(desired_of(file, there.mesh), there)
+    decided = plan_items(desired_of(file, written.mesh), written)
     assert [step.verb for step in decided.plan.steps] == ["delete", "delete"]
     assert decided.of(ItemVerdict.REFUSED)[0].ref == ItemRef(ItemKind.EXPOSURE, "shop")
 
@@ -213,9 +213,9 @@ def test_a_refused_item_of_another_kind_holds_nothing_back() -> None:
     ],
 )
 def test_in_a_cluster_that_left_what_a_refused_item_may_ask_for_stays_and_is_named(wrong: list[Spec], kept: bool) -> None:
-    there = after(world(), intent())
-    left = replace(there, mesh=replace(there.mesh, binding=replace(there.binding, cluster_refs=("c2",))))
-    now = replace(there, mesh=replace(there.mesh, binding=replace(there.binding, cluster_refs=("c1", "c3"))))
+    written = after(world(), intent())
+    left = replace(written, mesh=replace(written.mesh, binding=replace(written.binding, cluster_refs=("c2",))))
+    now = replace(written, mesh=replace(written.mesh, binding=replace(written.binding, cluster_refs=("c1", "c3"))))
     decided = plan_items(desired_of({INTENTS: wrong}, now.mesh), now, former=left)
     assert [step.verb for step in decided.plan.steps if step.cluster == "c2"] == ([] if kept else ["delete"])
     said = [finding for finding in decided.findings if finding.code == "CM-ITEM-05" and finding.cluster == "c2"]
@@ -239,13 +239,13 @@ def rules(at: Scene, host: str) -> dict[str, int]:
 
 
 def test_two_intents_that_swap_what_they_isolate_hold_both_until_both_are_written() -> None:
-    there = after(world(), isolating("a", "x"), isolating("b", "y"))
+    written = after(world(), isolating("a", "x"), isolating("b", "y"))
     swapped = [isolating("a", "y"), isolating("b", "x")]
-    plan = planned(swapped, there).plan
+    plan = planned(swapped, written).plan
     assert [(step.wave, step.cluster, step.verb) for step in plan.steps] == [
         (wave, host, "patch") for wave in ISOLATE for _item in "ab" for host in HOSTS
     ]
-    failed, result = write(there, plan, refuses_item("c1", "b"))
+    failed, result = write(written, plan, refuses_item("c1", "b"))
     assert (rules(failed, "c1"), rules(failed, "c2")) == ({"a": 2, "b": 1}, {"a": 1, "b": 2}), "b closes what a no longer closes"
     assert isinstance(result.items["connectivityIntents/a"]["c1"], KeptBack)
     again = planned(swapped, failed).plan
@@ -260,10 +260,10 @@ def test_two_intents_that_swap_what_they_isolate_hold_both_until_both_are_writte
 
 
 def test_rules_that_another_writer_added_are_not_taken_for_former_ones() -> None:
-    there = after(world(), isolating("a", "x"))
-    (policy,) = there.traffic["c1"].policies
+    written = after(world(), isolating("a", "x"))
+    (policy,) = written.traffic["c1"].policies
     added = replace(policy, specs=({"endpointSelector": {}, "ingress": [{}]},))
-    theirs = replace(there, traffic={**there.traffic, "c1": replace(there.traffic["c1"], policies=(added,))})
+    theirs = replace(written, traffic={**written.traffic, "c1": replace(written.traffic["c1"], policies=(added,))})
     first, last = [step for step in planned([isolating("a", "y")], theirs).plan.steps if step.cluster == "c1"]
     assert isinstance(first.action, ApiWrite) and first.action.body["specs"] == [policy.spec]
     assert isinstance(last.action, ApiWrite) and "specs" not in last.action.body

@@ -83,10 +83,10 @@ def test_a_deny_that_cilium_refuses_does_not_hide_what_another_denies(rule: dict
     ],
 )
 def test_what_cilium_takes_is_believed(rule: dict[str, Any]) -> None:
-    there = world({"c1": [refused(rule)]})
+    policy_world = world({"c1": [refused(rule)]})
 
-    assert outcome(there, C, TARGET, "UDP/7") is DENIED
-    assert outcome(there, B, TARGET, "UDP/7") is ALLOWED
+    assert outcome(policy_world, C, TARGET, "UDP/7") is DENIED
+    assert outcome(policy_world, B, TARGET, "UDP/7") is ALLOWED
 
 
 def test_settings_decide_what_is_refused() -> None:
@@ -121,9 +121,9 @@ def valid(status: str, message: str = "rule 3: no such thing") -> dict[str, Any]
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_condition_of_cilium_is_believed_whatever_the_policy_says(kind: str, body: dict[str, Any], version: str) -> None:
     good = policy_facts({"kind": kind, "metadata": {"name": "p"}, **body})
-    there = world({"c1": [replace(good, status=valid("False"))]}, version=version)
+    policy_world = world({"c1": [replace(good, status=valid("False"))]}, version=version)
 
-    assert judged(there, C, TARGET).ingress.shown == (
+    assert judged(policy_world, C, TARGET).ingress.shown == (
         f'not understood: {good.shown} (Cilium refuses it: condition Valid is False: "rule 3: no such thing")'
     )
     assert outcome(world({"c1": [replace(good, status=valid("True"))]}, version=version), C, TARGET) is DENIED
@@ -146,14 +146,14 @@ def test_a_key_in_both_selectors_of_a_peer_is_that_of_the_pod() -> None:
         "podSelector": {"matchLabels": {"io.cilium.k8s.namespace.labels.env": "prod"}},
     }
     spec = {"podSelector": {}, "ingress": [{"from": [peer]}]}
-    there = world({"c1": [policy_facts({"kind": "NetworkPolicy", "metadata": {"name": "p"}, "spec": spec})]})
+    policy_world = world({"c1": [policy_facts({"kind": "NetworkPolicy", "metadata": {"name": "p"}, "spec": spec})]})
 
     def source(**labels: str) -> PolicyEndpoint:
         return replace(pod(namespace="other"), namespace_labels=labels)
 
-    assert outcome(there, source(env="prod", team="red"), TARGET) is ALLOWED
-    assert outcome(there, source(env="dev", team="red"), TARGET) is DENIED
-    assert outcome(there, source(env="prod", team="blue"), TARGET) is DENIED
+    assert outcome(policy_world, source(env="prod", team="red"), TARGET) is ALLOWED
+    assert outcome(policy_world, source(env="dev", team="red"), TARGET) is DENIED
+    assert outcome(policy_world, source(env="prod", team="blue"), TARGET) is DENIED
 
 
 HOST = PolicyEndpoint(kind=EndpointKind.HOST, cluster="c1")
@@ -232,9 +232,9 @@ def test_addresses_may_mean_pods_where_the_setting_says_so(mode: str, pods: Poli
 def test_a_named_port_is_a_pods_port() -> None:
     spec = {"endpointSelector": {}, "egress": [{"toPorts": [{"ports": [{"port": "http", "protocol": "TCP"}]}]}]}
     policy = policy_facts({"kind": "CiliumNetworkPolicy", "metadata": {"name": "p"}, "spec": spec})
-    there, before = world({"c1": [policy]}), world({"c1": [policy]}, version="1.19.5")
+    policy_world, before = world({"c1": [policy]}), world({"c1": [policy]}, version="1.19.5")
 
-    assert [outcome(there, TARGET, end) for end in (WORLD, HOST, C)] == [DENIED, DENIED, UNKNOWN]
+    assert [outcome(policy_world, TARGET, end) for end in (WORLD, HOST, C)] == [DENIED, DENIED, UNKNOWN]
     assert outcome(before, TARGET, WORLD) is UNKNOWN
 
 

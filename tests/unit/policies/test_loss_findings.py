@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""How a loss is told: merged over clusters, ranked by recorded traffic, without system and host-network pods, as an outage."""
+"""How a loss is reported: merged over clusters, ranked by recorded traffic, without system and host-network pods, as an outage."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def pods(app: str, namespace: str = "production", number: int = 1, **fields: Any
     return [PodMeta(namespace=namespace, name=f"{app}-5d9f-{n}", labels=labels, owner=owner, **fields) for n in range(number)]
 
 
-def place(there: Mapping[str, Sequence[PodMeta]], policies: Mapping[str, Sequence[ObjectFacts]] | None = None, **fields: Any) -> Scene:
+def place(running: Mapping[str, Sequence[PodMeta]], policies: Mapping[str, Sequence[ObjectFacts]] | None = None, **fields: Any) -> Scene:
     namespaces = [namespace_facts(name) for name in NAMESPACES]
     return scene(
         *(
             traffic(host, namespaces=namespaces, pods=tuple(those), policies=tuple((policies or {}).get(host, ())), **fields)
-            for host, those in there.items()
+            for host, those in running.items()
         )
     )
 
@@ -125,15 +125,15 @@ def test_what_differs_stays_apart() -> None:
             },
         }
     )
-    there = {host: [*APP["app-0"], *APP["app-2"]] for host in ("c1", "c2")}
-    found = impact_findings(impact(intent(), place(there, {"c2": [wall]})))
+    running = {host: [*APP["app-0"], *APP["app-2"]] for host in ("c1", "c2")}
+    found = impact_findings(impact(intent(), place(running, {"c2": [wall]})))
     assert [entry.cluster for entry in found if entry.code == LOST] == ["c1", "c2"]
 
 
 def test_pods_of_the_host_s_network_neither_lose_access_nor_become_isolated() -> None:
     on_host = [*pods("app-2", host_network=True), *pods("app-0", number=3, host_network=True)]
-    there = [replace(pod, name=f"host-{pod.name}") for pod in on_host]
-    found = impact_findings(impact(intent(), place({"c1": [*APP["app-0"], *there]})))
+    host_pods = [replace(pod, name=f"host-{pod.name}") for pod in on_host]
+    found = impact_findings(impact(intent(), place({"c1": [*APP["app-0"], *host_pods]})))
     assert "1 pod " in one(found, ISOLATED).summary and named(one(found, LOST)) == [("production/app-0", {"c1"})]
     mixed = place({"c1": APP["app-0"]}, unread=(Unread(what="hostpods", message="no", remedy=""),))
     assert "c1 cannot tell pods of the host's network apart" in one(impact_findings(impact(intent(), mixed)), LOST).evidence
@@ -146,10 +146,10 @@ def test_system_workloads_are_counted_and_alone_are_no_outage() -> None:
     alone = one(impact_findings(impact(intent(source="app-0"), place({"c1": [*APP["app-0"], *system]}))), LOST)
     assert alone.severity is Severity.REMEDIABLE and "c1: system workloads alone lose access to production/app-0" in alone.summary
     speaking = {"c1": seen(packet(end("c1", system[0]), end("c1", APP["app-0"][0])))}
-    heard = one(impact_findings(impact(intent(source="app-0"), place({"c1": [*APP["app-0"], *system]})), speaking), LOST)
+    in_use = one(impact_findings(impact(intent(source="app-0"), place({"c1": [*APP["app-0"], *system]})), speaking), LOST)
     assert (
-        heard.severity is Severity.OUTAGE
-        and "1 system workload loses access too, and 1 of them speaks to it now on TCP 80" in heard.evidence
+        in_use.severity is Severity.OUTAGE
+        and "1 system workload loses access too, and 1 of them speaks to it now on TCP 80" in in_use.evidence
     )
 
 
@@ -211,9 +211,9 @@ def test_sources_that_are_no_pods_are_an_outage_when_they_speak(kind: str, text:
 def test_what_is_not_known_of_traffic_is_said() -> None:
     where = place({"c1": APP["app-0"], "c2": APP["app-0"]})
     off = {"c1": seen(unknown="Hubble is off in c1"), "c2": seen(notes=("flows were requested from 6 of 9 nodes in c2",))}
-    told = one(impact_findings(impact(intent(), where), off), LOST).evidence
-    assert "Whether they use these connections is not known: Hubble is off in c1." in told
-    assert "Not all of the traffic is known: flows were requested from 6 of 9 nodes in c2." in told
+    evidence = one(impact_findings(impact(intent(), where), off), LOST).evidence
+    assert "Whether they use these connections is not known: Hubble is off in c1." in evidence
+    assert "Not all of the traffic is known: flows were requested from 6 of 9 nodes in c2." in evidence
     assert "Whether they use these connections is not known." in one(impact_findings(impact(intent(), where)), LOST).evidence
 
 
@@ -258,14 +258,14 @@ def opened(app: str) -> ObjectFacts:
 
 @given(worlds, allowing, chatter, st.sampled_from(["Allow", "Deny", "Isolate"]), st.randoms(use_true_random=False))
 @examples(60)
-def test_merging_and_ranking_lose_nothing_and_name_no_system_pod(there: Any, open_to: Any, spoken: Any, action: str, rng: Any) -> None:
+def test_merging_and_ranking_lose_nothing_and_name_no_system_pod(running: Any, open_to: Any, spoken: Any, action: str, rng: Any) -> None:
     made = {
         host: [
             replace(pod, name=f"{pod.name}-{on_host}", owner=f"ReplicaSet {app}{'-host' if on_host else ''}-5d9f", host_network=on_host)
             for app, namespace, on_host in rows
             for pod in pods(app, namespace)
         ]
-        for host, rows in there.items()
+        for host, rows in running.items()
     }
     where = place(made, {host: [opened(app) for app in apps] for host, apps in open_to.items()})
     found = impact(intent(action), where)
@@ -276,11 +276,11 @@ def test_merging_and_ranking_lose_nothing_and_name_no_system_pod(there: Any, ope
         if to:
             flows[host].append(packet(end(*every[source % len(every)]), end(host, to[target % len(to)]), source % 300, port))
     for known in (None, {host: seen(*those) for host, those in flows.items()}):
-        told = impact_findings(found, known)
+        findings = impact_findings(found, known)
         for code, base in ((LOST, "lost"), (ISOLATED, "isolated")):
-            hosts = [host for entry in told if entry.code == code for host in (entry.cluster, *entry.others)]
+            hosts = [host for entry in findings if entry.code == code for host in (entry.cluster, *entry.others)]
             assert len(hosts) == len(set(hosts)) and set(hosts) >= {effect.host for effect in found.effects if getattr(effect, base)}
-        for entry in (entry for entry in told if entry.code == LOST):
+        for entry in (entry for entry in findings if entry.code == LOST):
             effects = [effect for effect in found.effects if effect.host in (entry.cluster, *entry.others)]
             lost = {number for effect in effects for number in effect.lost}
             assert all(effect.lost == effects[0].lost for effect in effects)
@@ -297,4 +297,4 @@ def test_merging_and_ranking_lose_nothing_and_name_no_system_pod(there: Any, ope
                 assert total + system == len(places) and (more or shown | {p for p in places if p[0].startswith("kube-system/")} == places)
         if known:
             shuffled = {host: replace(entry, flows=tuple(rng.sample(entry.flows, len(entry.flows)))) for host, entry in known.items()}
-            assert impact_findings(found, shuffled) == told
+            assert impact_findings(found, shuffled) == findings
