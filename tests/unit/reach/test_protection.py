@@ -37,28 +37,28 @@ PORTS = {protocol: sorted({*limits, 80, 8} | ({443, 8080, 8500} if limits[1] > 2
 Gone = dict[str, set[str]]
 
 
-def without(there: Scene, gone: Gone) -> Scene:
+def without(observed: Scene, gone: Gone) -> Scene:
     rest = {
         host: replace(entry, policies=tuple(policy for policy in entry.policies if policy.shown not in gone.get(host, ())))
-        for host, entry in there.traffic.items()
+        for host, entry in observed.traffic.items()
     }
-    return replace(there, traffic=rest)
+    return replace(observed, traffic=rest)
 
 
-def states(there: Scene, gone: Gone) -> tuple[Reach, Reach]:
+def states(observed: Scene, gone: Gone) -> tuple[Reach, Reach]:
     """Reach before and after, of the same sets."""
-    now, then = WorkloadIndex(there), WorkloadIndex(without(there, gone))
+    now, then = WorkloadIndex(observed), WorkloadIndex(without(observed, gone))
     sets = workload_sets(now, then)
     return Reach.of(sets), Reach.of(sets.seen_by(then))
 
 
-def lost(there: Scene, gone: Gone) -> list[LostProtection]:
-    return list(losses(*states(there, gone), gone))
+def lost(observed: Scene, gone: Gone) -> list[LostProtection]:
+    return list(losses(*states(observed, gone), gone))
 
 
-def some(there: Scene, draw: Random) -> Gone:
+def some(observed: Scene, draw: Random) -> Gone:
     """Some of the policies of Cilium of each cluster."""
-    named = {host: [entry.shown for entry in there.traffic[host].policies if entry.kind != "NetworkPolicy"] for host in HOSTS}
+    named = {host: [entry.shown for entry in observed.traffic[host].policies if entry.kind != "NetworkPolicy"] for host in HOSTS}
     return {host: set(draw.sample(names, draw.randint(0, len(names)))) for host, names in named.items()}
 
 
@@ -66,9 +66,9 @@ def some(there: Scene, draw: Random) -> Gone:
 @examples(150)
 def test_where_nothing_is_lost_no_flow_opens(seed: int) -> None:
     draw = Random(seed)
-    there = random_scene(draw)
-    gone = some(there, draw)
-    before, after = states(there, gone)
+    observed = random_scene(draw)
+    gone = some(observed, draw)
+    before, after = states(observed, gone)
     if list(losses(before, after, gone)):
         return
     worse = [
@@ -91,9 +91,9 @@ def test_where_nothing_is_lost_no_flow_opens(seed: int) -> None:
 @examples(100)
 def test_an_example_of_what_is_lost_is_a_flow_that_was_not_allowed_and_is_not_denied_then(seed: int) -> None:
     draw = Random(seed)
-    there = random_scene(draw)
-    gone = some(there, draw)
-    before, after = states(there, gone)
+    observed = random_scene(draw)
+    gone = some(observed, draw)
+    before, after = states(observed, gone)
     for loss in losses(before, after, gone):
         assert set(loss.policies) <= gone[loss.host]
         example = loss.example
@@ -130,8 +130,8 @@ def shop(*policies: ObjectFacts, version: str = "1.18.11", config: dict[str, str
     return scene(traffic("c1", **place), facts={"c1": cluster_facts("c1", version=version, config=config or {})})
 
 
-def of_old(there: Scene) -> list[LostProtection]:
-    return lost(there, {"c1": {DENY.shown}})
+def of_old(observed: Scene) -> list[LostProtection]:
+    return lost(observed, {"c1": {DENY.shown}})
 
 
 def test_a_deny_that_isolates_is_not_replaced_by_one_that_does_not() -> None:
@@ -179,14 +179,14 @@ def test_every_way_in_which_a_policy_protects_counts(old: ObjectFacts, stays: tu
 
 
 @one_test(
-    "there",
+    "observed",
     shop(DENY, OURS, ISOLATE, unread=(Unread(what="pods", message="Forbidden.", remedy=""),)),
     shop(cnp("old", ingress=[WEB]), ISOLATE, config={"static-cnp-path": "/policies"}),
     shop(DENY, ALLOW, unread=(Unread(what="networkpolicies", message="Forbidden.", remedy=""),)),
     replace(shop(DENY, OURS, ISOLATE), traffic={}),
 )
-def test_what_is_not_known_counts_as_lost(there: Scene) -> None:
-    assert of_old(there)
+def test_what_is_not_known_counts_as_lost(observed: Scene) -> None:
+    assert of_old(observed)
 
 
 REFUSED: dict[str, Any] = {"conditions": [{"type": "Valid", "status": "False", "message": "no"}]}
@@ -203,10 +203,10 @@ def test_what_cilium_refuses_replaces_nothing_and_goes_only_when_it_is_known_wha
 @one_test("changed believed", ({"labels": {"team": "red"}}, False), ({"spec": {**ISOLATE.spec, "egress": [{}]}}, True))
 def test_a_refused_policy_stays_so_until_its_spec_changes(changed: dict[str, Any], believed: bool) -> None:
     path = "/apis/cilium.io/v2/namespaces/shop/ciliumnetworkpolicies/isolate"
-    there = shop(replace(ISOLATE, path=path, status=REFUSED))
+    observed = shop(replace(ISOLATE, path=path, status=REFUSED))
     body = {"metadata": {"name": "isolate", "labels": changed.get("labels", {})}, "spec": changed.get("spec", ISOLATE.spec)}
     step = Step(wave=1, cluster="c1", verb="apply", object="isolate", why="", action=ApiWrite(method="apply", path=path, body=body))
-    (after,) = scene_with_planned_policies(there, [step]).traffic["c1"].policies
+    (after,) = scene_with_planned_policies(observed, [step]).traffic["c1"].policies
     assert (after.status == {}) is believed
 
 
@@ -227,26 +227,26 @@ def test_perhaps_is_not_enough_to_replace_and_enough_to_protect(old: ObjectFacts
 
 def test_a_member_of_which_nothing_is_known_is_a_source_that_may_be_denied() -> None:
     """Isolation needs no knowledge of sources, a denial does."""
-    there = shop(DENY, OURS, ISOLATE)
-    wider = replace(there, mesh=scene(*there.traffic.values(), members=("c2",)).mesh)
-    assert of_old(there) == [] and [loss.isolation for loss in of_old(wider)] == [False]
+    observed = shop(DENY, OURS, ISOLATE)
+    wider = replace(observed, mesh=scene(*observed.traffic.values(), members=("c2",)).mesh)
+    assert of_old(observed) == [] and [loss.isolation for loss in of_old(wider)] == [False]
     allow = cnp("old", ingress=[WEB])
-    assert of_old(replace(wider, traffic={"c1": replace(there.traffic["c1"], policies=(allow, ISOLATE))})) == []
+    assert of_old(replace(wider, traffic={"c1": replace(observed.traffic["c1"], policies=(allow, ISOLATE))})) == []
 
 
 def test_a_cluster_without_a_link_keeps_no_policy_that_another_one_replaces() -> None:
     """Of its flows nothing is known for certain, but a denial for it goes on."""
     place: dict[str, Any] = {"namespaces": [namespace_facts("shop")], "pods": (pod("web-0", namespace="shop", app="web"),)}
-    there = scene(*shop(DENY, OURS, ISOLATE).traffic.values(), traffic("c2", **place), traffic("c3", **place))
+    observed = scene(*shop(DENY, OURS, ISOLATE).traffic.values(), traffic("c2", **place), traffic("c3", **place))
     pairs = Topology(mode=Mode.PAIRS, pairs=(("c1", "c2"),))
-    apart = replace(there, mesh=replace(there.mesh, binding=replace(there.binding, topology=pairs)))
+    apart = replace(observed, mesh=replace(observed.mesh, binding=replace(observed.binding, topology=pairs)))
     assert of_old(apart) == []
 
 
 def test_two_policies_that_go_together_do_not_stand_in_for_each_other() -> None:
-    there = shop(DENY, ISOLATE)
-    assert lost(there, {"c1": {DENY.shown}}) == []
-    assert next(loss.policies for loss in lost(there, {"c1": {DENY.shown, ISOLATE.shown}})) == (ISOLATE.shown, DENY.shown)
+    observed = shop(DENY, ISOLATE)
+    assert lost(observed, {"c1": {DENY.shown}}) == []
+    assert next(loss.policies for loss in lost(observed, {"c1": {DENY.shown, ISOLATE.shown}})) == (ISOLATE.shown, DENY.shown)
 
 
 def test_where_everything_is_isolated_by_the_setting_isolation_is_not_lost() -> None:

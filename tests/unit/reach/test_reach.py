@@ -44,8 +44,8 @@ PORTS = {
 }
 
 
-def reach_of(there: Scene) -> Reach:
-    index = WorkloadIndex(there)
+def reach_of(observed: Scene) -> Reach:
+    index = WorkloadIndex(observed)
     return Reach.of(workload_sets(index))
 
 
@@ -59,8 +59,8 @@ def outcome_of(found: Reach, source: int, destination: int, protocol: str, port:
 @given(seed=st.integers(0, 2**32))
 @examples(40)
 def test_what_is_evaluated_together_is_what_each_flow_is_alone(seed: int) -> None:
-    there = random_scene(Random(seed))
-    found = reach_of(there)
+    observed = random_scene(Random(seed))
+    found = reach_of(observed)
     sets, world = found.sets, found.judgement.world
     draw = Random(seed + 1)
     groups = sets.index.groups
@@ -80,8 +80,8 @@ def test_what_is_evaluated_together_is_what_each_flow_is_alone(seed: int) -> Non
 @given(seed=st.integers(0, 2**32))
 @examples(20)
 def test_policies_that_are_named_are_those_that_the_evaluator_names(seed: int) -> None:
-    there = random_scene(Random(seed))
-    found = reach_of(there)
+    observed = random_scene(Random(seed))
+    found = reach_of(observed)
     for destination in found.sets:
         for cell in found.cells[destination.number]:
             for outcome, ports in cell.ports.each():
@@ -118,10 +118,10 @@ def test_sets_of_ports_are_sets(seed: int) -> None:
     one, two = some(), some()
     for protocol in PROTOCOLS:
         for port in range(1, 60):
-            here, there = one.covers(protocol, port), two.covers(protocol, port)
-            assert (one | two).covers(protocol, port) == (here or there)
-            assert (one & two).covers(protocol, port) == (here and there)
-            assert (one - two).covers(protocol, port) == (here and not there)
+            in_one, in_two = one.covers(protocol, port), two.covers(protocol, port)
+            assert (one | two).covers(protocol, port) == (in_one or in_two)
+            assert (one & two).covers(protocol, port) == (in_one and in_two)
+            assert (one - two).covers(protocol, port) == (in_one and not in_two)
     assert ALL - (ALL - one) == one
 
 
@@ -155,15 +155,15 @@ SHOP = [namespace_facts("shop")]
 
 def two_clusters(*policies: ObjectFacts, **fields: Any) -> Scene:
     """A client and another workload in c1, the database in c2."""
-    here = traffic("c1", namespaces=SHOP, pods=(pod("web-0", namespace="shop", app="web"), pod("cron-0", namespace="shop", app="cron")))
+    first = traffic("c1", namespaces=SHOP, pods=(pod("web-0", namespace="shop", app="web"), pod("cron-0", namespace="shop", app="cron")))
     services = fields.pop("services", ())
-    there = traffic("c2", namespaces=SHOP, pods=(pod("db-0", namespace="shop", app="db"),), policies=policies, services=services)
-    return scene(here, there, **fields)
+    second = traffic("c2", namespaces=SHOP, pods=(pod("db-0", namespace="shop", app="db"),), policies=policies, services=services)
+    return scene(first, second, **fields)
 
 
-def report(there: Scene, planned: Scene | None = None, **ends: Any) -> ReachReport:
-    scope = scope_of(ends, there.mesh.clusters)
-    return report_of(WorkloadIndex(there), WorkloadIndex(planned) if planned else None, scope)
+def report(observed: Scene, planned: Scene | None = None, **ends: Any) -> ReachReport:
+    scope = scope_of(ends, observed.mesh.clusters)
+    return report_of(WorkloadIndex(observed), WorkloadIndex(planned) if planned else None, scope)
 
 
 def texts(found: ReachReport) -> list[str]:
@@ -219,16 +219,16 @@ def test_of_a_member_that_does_not_answer_nothing_is_said() -> None:
 
 def test_pods_that_may_not_be_read_are_unknown_and_no_empty_cluster() -> None:
     unread = Unread(what="pods", message="pods may not be listed in c2", remedy="")
-    there = scene(traffic("c1", namespaces=SHOP, pods=(pod("web-0", namespace="shop", app="web"),)), traffic("c2", unread=(unread,)))
-    found = report(there)
+    observed = scene(traffic("c1", namespaces=SHOP, pods=(pod("web-0", namespace="shop", app="web"),)), traffic("c2", unread=(unread,)))
+    found = report(observed)
     assert found.unread == ("c2",)
     assert found.violations(["world"])[-1] == "nothing is known of c2, so no gate is passed"
 
 
 def test_clusters_without_a_link_do_not_know_each_other() -> None:
-    there = two_clusters()
-    binding = replace(there.mesh.binding, topology=Topology(mode=Mode.PAIRS, pairs=()))
-    found = report(replace(there, mesh=replace(there.mesh, binding=binding)))
+    observed = two_clusters()
+    binding = replace(observed.mesh.binding, topology=Topology(mode=Mode.PAIRS, pairs=()))
+    found = report(replace(observed, mesh=replace(observed.mesh, binding=binding)))
     across = [row for row in found.flows() if (row.source.cluster, row.destination.cluster) == ("c1", "c2")]
     across = [row for row in across if row.source.namespace and row.destination.namespace]
     assert across and {row.verdict for row in across} == {PolicyOutcome.UNKNOWN}
@@ -238,10 +238,10 @@ def test_clusters_without_a_link_do_not_know_each_other() -> None:
 @pytest.mark.parametrize(("version", "hides"), [("1.18.11", False), ("1.19.5", True), ("1.20.2", True)])
 def test_a_namespace_that_is_not_global_hides_its_pods_from_other_clusters(version: str, hides: bool) -> None:
     hidden = replace(namespace_facts("shop"), annotations={"clustermesh.cilium.io/global": "false"})
-    here = traffic("c1", namespaces=[hidden], pods=(pod("web-0", namespace="shop", app="web"),))
-    there = traffic("c2", namespaces=SHOP, pods=(pod("db-0", namespace="shop", app="db"),))
+    first = traffic("c1", namespaces=[hidden], pods=(pod("web-0", namespace="shop", app="web"),))
+    second = traffic("c2", namespaces=SHOP, pods=(pod("db-0", namespace="shop", app="db"),))
     facts = {host: cluster_facts(host, version=version) for host in ("c1", "c2")}
-    found = report(scene(here, there, facts=facts))
+    found = report(scene(first, second, facts=facts))
     across = [row for row in found.flows() if {row.source.cluster, row.destination.cluster} == {"c1", "c2"} and row.source.namespace]
     across = [row for row in across if row.destination.namespace]
     assert len(across) == 2

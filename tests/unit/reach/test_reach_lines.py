@@ -38,12 +38,12 @@ def test_a_plan_that_changes_nothing_says_so_and_without_a_plan_nothing_is_said(
 
 def test_hundreds_of_namespaces_are_cut_and_counted() -> None:
     names = [f"ns{number:03}" for number in range(100)]
-    there = traffic(
+    crowded = traffic(
         "c1", namespaces=[namespace_facts(name) for name in names], pods=tuple(pod("web-0", namespace=n, app="web") for n in names)
     )
-    shown = lines(scene(there))
+    shown = lines(scene(crowded))
     assert len(shown) < 3 * COLUMNS_SHOWN
-    every = len(report(scene(there)).matrix.rows) ** 2
+    every = len(report(scene(crowded)).matrix.rows) ** 2
     assert f"  and {every - COLUMNS_SHOWN**2} more cells; a file has all of them" in shown
 
 

@@ -30,11 +30,11 @@ def outcomes(recorded: Mapping[str, Any]) -> Iterator[tuple[PolicyOutcome, Polic
     ends: list[dict[str, Any]] = recorded["endpoints"]
     hosts = recorded["clusters"]
     policies = {host: tuple(map(policy_facts, recorded["policies"].get(host, ()))) for host in hosts}
-    there = scene(
+    observed = scene(
         *(traffic(host, namespaces=namespaces(host, ends), pods=pods(host, ends), policies=policies[host]) for host in hosts),
         facts={host: cluster_facts(host, version="1.20.2", config={**config, "enable-ipv6": "true"}) for host in hosts},
     )
-    found = Reach.of(workload_sets(WorkloadIndex(there)))
+    found = Reach.of(workload_sets(WorkloadIndex(observed)))
     numbers = {place: number_of(found, place, end) for place, end in enumerate(ends)}
     for (source, destination, protocol, port), egress, ingress in zip(
         recorded["queries"], recorded["egress"], recorded["ingress"], strict=True

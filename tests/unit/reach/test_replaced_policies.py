@@ -65,9 +65,9 @@ def shop(*policies: ObjectFacts, config: dict[str, str] | None = None, members: 
     return scene(traffic("c1", policies=policies, **place), traffic("c2", **place), facts=facts, members=members)
 
 
-def removed(entries: Any, there: Scene, row: dict[str, Any] | None = None) -> PolicyRemoval:
-    named = replaced_policies(entries, there.mesh.clusters, ["front"])
-    return plan_removal(there, named, [row or APPLIED], [PROVIDER])
+def removed(entries: Any, observed: Scene, row: dict[str, Any] | None = None) -> PolicyRemoval:
+    named = replaced_policies(entries, observed.mesh.clusters, ["front"])
+    return plan_removal(observed, named, [row or APPLIED], [PROVIDER])
 
 
 def why(found: PolicyRemoval) -> str:
@@ -138,15 +138,15 @@ def test_policies_are_judged_as_if_they_were_enforced() -> None:
     """Otherwise audit mode, in which many try out a migration, would let everything go."""
     for key, without in NOT_ENFORCED.items():
         for value in {True: ("1", "t", "true", "True"), False: ("0", "F", "false")}[without] if isinstance(without, bool) else (without,):
-            there = shop(policy("old", **DENY), config={key: value})
-            there = replace(there, facts={**there.facts, "c1": cluster_facts("c1", version="1.20.2", config={key: value})})
-            assert mentions(why(removed([OLD], there)), "isolates"), (key, value)
+            observed = shop(policy("old", **DENY), config={key: value})
+            observed = replace(observed, facts={**observed.facts, "c1": cluster_facts("c1", version="1.20.2", config={key: value})})
+            assert mentions(why(removed([OLD], observed)), "isolates"), (key, value)
 
 
 def test_a_member_that_does_not_answer_may_have_the_policy() -> None:
-    there = replace(shop(policy("old"), OURS, members=("c3",)), failures={"c3": failure("c3")})
-    assert mentions(why(removed([OLD], there)), "c3")
-    assert removed([{**OLD, "clusters": ["c1"]}], there).steps
+    observed = replace(shop(policy("old"), OURS, members=("c3",)), failures={"c3": failure("c3")})
+    assert mentions(why(removed([OLD], observed)), "c3")
+    assert removed([{**OLD, "clusters": ["c1"]}], observed).steps
 
 
 @one_test("phase", "Degraded", "Pending", "Error")
@@ -160,18 +160,18 @@ def test_no_flow_opens_between_two_deletions(seed: int) -> None:
     """A policy of the provider may allow what another one denies, so the order counts."""
     draw = Random(seed)
     old = [policy(f"old-{number}", **draw.choice((ALLOW, DENY, ISOLATE, ALLOW_ALL))) for number in range(draw.randint(1, 4))]
-    there = shop(*old, policy("ours", **draw.choice((ALLOW, ISOLATE))))
-    steps = removed([{**OLD, "name": entry.name} for entry in old], there).steps
+    observed = shop(*old, policy("ours", **draw.choice((ALLOW, ISOLATE))))
+    steps = removed([{**OLD, "name": entry.name} for entry in old], observed).steps
     steps = tuple(sorted(steps, key=lambda step: (step.wave, draw.random())))
     for done in range(1, len(steps) + 1):
-        now, then = (index_workloads(scene_with_planned_policies(there, steps[:number])) for number in (0, done))
+        now, then = (index_workloads(scene_with_planned_policies(observed, steps[:number])) for number in (0, done))
         sets = workload_sets(now, then)
         changes = changes_between(Reach.of(sets), Reach.of(sets.seen_by(then)))
         assert {change.kind for change in changes} <= {ChangeKind.LOST}, (seed, [step.object for step in steps[:done]])
 
 
 @one_test(
-    "entries told",
+    "entries message",
     ("old", "policies: must be a list"),
     ([{"name": "old"}], "policies[0].intent: must be"),
     ([{**OLD, "intent": "frnt"}], "did you mean front?"),
@@ -180,7 +180,7 @@ def test_no_flow_opens_between_two_deletions(seed: int) -> None:
     ([{**OLD, "clusters": ["c9"]}], "c9 is none"),
     ([OLD, OLD], "is there twice"),
 )
-def test_what_is_no_list_of_policies_is_reported_by_its_place(entries: Any, told: str) -> None:
+def test_what_is_no_list_of_policies_is_reported_by_its_place(entries: Any, message: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         removed(entries, shop())
-    assert told in str(refused.value)
+    assert message in str(refused.value)
