@@ -71,16 +71,16 @@ def prune(wanted: Desired, scene: Scene) -> tuple[list[Step], list[Finding]]:
     return prune_steps(scene.binding, KIND, wanted.kept(KIND), observed), []
 
 
-def there(planned: ItemPlan, scene: Scene) -> list[str]:
+def clusters_with(planned: ItemPlan, scene: Scene) -> list[str]:
     return [host for host in scene.hosts if any(owning_item(scene.binding, p) == planned.ref for p in scene.traffic[host].policies)]
 
 
 def lacking(item: Item, planned: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> frozenset[str]:
-    return frozenset(scene.mesh.clusters) - frozenset(there(planned, scene))
+    return frozenset(scene.mesh.clusters) - frozenset(clusters_with(planned, scene))
 
 
 def status(item: Item, planned: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> dict[str, Any]:
-    applied = there(planned, scene)
+    applied = clusters_with(planned, scene)
     phase = "Applied" if len(applied) == len(scene.mesh.clusters) else "Degraded" if applied else "Applying"
     whole = phase == "Applied"
     conditions = [condition("Accepted", True, "SpecValid"), condition("Ready", whole, "Applied" if whole else "NotApplied")]

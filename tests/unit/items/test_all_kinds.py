@@ -44,27 +44,27 @@ files = st.lists(st.sampled_from(POOL), max_size=4, unique_by=lambda entry: (ent
 
 
 def world() -> Scene:
-    there = {"services": [service()], "slices": (slice_facts(),), "pods": (pod("nginx-1", app="nginx"), pod("web-1", app="web"))}
-    return scene(traffic("c1", **there), traffic("c2", **there))  # type: ignore[arg-type]  # arguments of traffic()
+    content = {"services": [service()], "slices": (slice_facts(),), "pods": (pod("nginx-1", app="nginx"), pod("web-1", app="web"))}
+    return scene(traffic("c1", **content), traffic("c2", **content))  # type: ignore[arg-type]  # arguments of traffic()
 
 
 def file_of(entries: list[tuple[ItemKind, Mapping[str, Any]]]) -> dict[str, list[Mapping[str, Any]]]:
     return {kind.value: [spec for own, spec in entries if own is kind] for kind in ItemKind}
 
 
-def planned(file: Mapping[str, Any], there: Scene) -> ItemsPlan:
-    return plan_items(desired_of(file, there.mesh), there)
+def planned(file: Mapping[str, Any], observed: Scene) -> ItemsPlan:
+    return plan_items(desired_of(file, observed.mesh), observed)
 
 
-def after(file: Mapping[str, Any], there: Scene) -> Scene:
-    return applied(there, planned(file, there).plan.steps, there.binding)
+def after(file: Mapping[str, Any], observed: Scene) -> Scene:
+    return applied(observed, planned(file, observed).plan.steps, observed.binding)
 
 
-def objects(there: Scene) -> dict[str, Any]:
+def objects(observed: Scene) -> dict[str, Any]:
     """What a person sees, without the versions that every write changes."""
     return {
         f"{host}{entry.path}": (dict(entry.labels), dict(entry.annotations), entry.spec)
-        for host, facts in there.traffic.items()
+        for host, facts in observed.traffic.items()
         for entry in facts.owned
     }
 
@@ -72,12 +72,12 @@ def objects(there: Scene) -> dict[str, Any]:
 @examples(60)
 @given(st.lists(files, min_size=1, max_size=3))
 def test_after_a_run_the_next_has_nothing_to_do_and_an_empty_file_takes_everything_back(history: list[Any]) -> None:
-    there = start = world()
+    latest = start = world()
     for entries in history:
-        there = after(file_of(entries), there)
-        again = planned(file_of(entries), there)
+        latest = after(file_of(entries), latest)
+        again = planned(file_of(entries), latest)
         assert [(step.cluster, step.verb, step.object, step.why) for step in again.plan.steps] == []
-    assert objects(after(file_of([]), there)) == objects(start)
+    assert objects(after(file_of([]), latest)) == objects(start)
 
 
 def test_an_exposed_service_of_a_service_that_becomes_global_is_global_in_the_same_run() -> None:

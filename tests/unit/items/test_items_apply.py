@@ -183,7 +183,7 @@ def test_every_step_ends_as_exactly_one_of_applied_failed_and_skipped(drawn: lis
         )
 
 
-def test_grouping_does_not_look_at_every_step_for_every_cluster() -> None:
+def test_grouping_does_not_read_every_step_for_every_cluster() -> None:
     few, many = ([step(f"c{n % clusters}", f"i{n}", wave=n % 6) for n in range(2_000)] for clusters in (2, 200))
     assert lines_run(lambda: waves_of(many, {})) < 2 * lines_run(lambda: waves_of(few, {}))
     waves = waves_of(many, {})

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What tenants write, and what they put on their own objects, stays text: it names nothing of others, and it ends nobody else's run."""
+"""What tenants write, and what they put on their own objects, stays text: it names nothing of others, and ends no run of another mesh."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HUGE = int("f" * 8000, 16)  # YAML reads hexadecimal numbers of any length, and 
 
 @one_test("name", *HOSTILE)
 def test_only_a_name_that_an_item_can_have_is_one(name: str) -> None:
-    """Annotations are free text: whoever may edit an object writes terminal escapes, or half a page, where our item stood."""
+    """Annotations are free text: a tenant who may edit an object writes terminal escapes, or half a page, where our item stood."""
     assert ItemRef.parse(f"globalServices/{name}") is None
     forged = service(labels=labels_of_new_object(MESH.binding), annotations={ITEM_ANNOTATION: f"exposedServices/{name}"})
     assert owning_item(MESH.binding, forged) is None

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The lists of items: what is wrong with one refuses it alone, what cannot be told apart refuses the variable."""
+"""The lists of items: what is wrong with one refuses it alone, what has no name of its own refuses the variable."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_only_the_kinds_that_are_asked_for_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "message"),
     [
         ("x", "connectivityIntents[0]: must be a mapping with a name, not a text"),
         ({}, "connectivityIntents[0].name: is missing"),
@@ -65,10 +65,10 @@ def test_only_the_kinds_that_are_asked_for_are_read() -> None:
         ({"name": "a\x1b[31m"}, "is not a DNS-1123 name"),
     ],
 )
-def test_an_item_without_a_name_of_its_own_is_an_error_of_the_variable(entry: Any, told: str) -> None:
+def test_an_item_without_a_name_of_its_own_is_an_error_of_the_variable(entry: Any, message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         parsed(entry)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "\x1b" not in str(caught.value)
 
 

@@ -140,7 +140,7 @@ def service(**fields: Any) -> GlobalService:
     (desired(items={ItemKind.GLOBAL_SERVICE: (service(failover=Failover(detect_within=1)),)}, kinds=frozenset(ItemKind)), ("Exported",), 1),
     (desired(items={ItemKind.GLOBAL_SERVICE: (service(),)}, kinds=frozenset(ItemKind)), ("Exported",), 300),
 )
-def test_when_to_look_again(wanted: Desired, phases: tuple[str, ...], seconds: int) -> None:
+def test_when_to_come_back_to_the_items(wanted: Desired, phases: tuple[str, ...], seconds: int) -> None:
     assert requeue_seconds(wanted, {"connectivityIntents": [{"phase": phase} for phase in phases]}) == seconds
 
 

@@ -79,7 +79,7 @@ def test_items_wait_for_the_binding_and_so_does_pruning_of_what_they_may_replace
     assert len(plan_items(desired(), replace(made, phase=phase)).plan.steps) == 2  # where no item waits, nothing waits
 
 
-def test_whoever_says_so_does_not_wait() -> None:
+def test_a_caller_that_does_not_wait_plans_at_once() -> None:
     assert plan_items(desired(intent("a")), two_clusters(phase="Pending"), waits=False).plan.steps
 
 

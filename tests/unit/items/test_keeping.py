@@ -32,8 +32,8 @@ EXPOSED: Final[dict[str, Any]] = {
 
 def world(*, stub: bool = False) -> Scene:
     """Service nginx in both clusters, which its owner made global; with ``stub`` not in c2."""
-    there = {"services": [service(annotations={"service.cilium.io/global": "true"})], "slices": (slice_facts(),)}
-    return scene(traffic("c1", **there), traffic("c2", namespaces=[namespace_facts()]) if stub else traffic("c2", **there))  # type: ignore[arg-type]  # arguments of traffic()
+    content = {"services": [service(annotations={"service.cilium.io/global": "true"})], "slices": (slice_facts(),)}
+    return scene(traffic("c1", **content), traffic("c2", namespaces=[namespace_facts()]) if stub else traffic("c2", **content))  # type: ignore[arg-type]  # arguments of traffic()
 
 
 def services(*items: dict[str, Any]) -> dict[str, Any]:
@@ -79,10 +79,10 @@ REFUSED: Final[dict[ItemKind, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", ["shop", "renamed"])
 @pytest.mark.parametrize("kind", ItemKind)
 def test_while_an_item_of_any_kind_is_refused_nothing_of_the_kind_is_deleted_or_taken_back(kind: ItemKind, name: str, left: bool) -> None:
-    there = after(world(), {kind.value: [VALID[kind]]})
+    written = after(world(), {kind.value: [VALID[kind]]})
     wrong = {kind.value: [{**VALID[kind], **REFUSED[kind], "name": name}]}
-    former = replace(there, mesh=replace(there.mesh, binding=replace(there.binding, cluster_refs=("c2",)))) if left else None
-    now = replace(there, mesh=replace(there.mesh, binding=replace(there.binding, cluster_refs=("c1", "c3")))) if left else there
+    former = replace(written, mesh=replace(written.mesh, binding=replace(written.binding, cluster_refs=("c2",)))) if left else None
+    now = replace(written, mesh=replace(written.mesh, binding=replace(written.binding, cluster_refs=("c1", "c3")))) if left else written
     decided = plan_items(desired_of(wrong, now.mesh), now, former=former)
     assert decided.plan.empty and decided.plan.not_carried_out == (f"{kind.value}/{name}",)
     without = plan_items(desired_of({kind.value: []}, now.mesh), now, former=former)
@@ -99,23 +99,23 @@ def test_while_an_item_of_any_kind_is_refused_nothing_of_the_kind_is_deleted_or_
     ids=["value", "name of the Service", "namespace"],
 )
 def test_a_service_that_an_item_did_not_share_is_not_shared_by_renaming_and_mistyping_the_item(mistake: dict[str, Any]) -> None:
-    there = after(world(), services({"name": "nginx", "selector": SELECTOR, "shared": False}))
-    assert there.traffic["c1"].services[NAMESPACE, "nginx"].annotations[SHARED] == "false"
+    written = after(world(), services({"name": "nginx", "selector": SELECTOR, "shared": False}))
+    assert written.traffic["c1"].services[NAMESPACE, "nginx"].annotations[SHARED] == "false"
     renamed = services({"name": "web", "selector": SELECTOR, "shared": False, **mistake})
-    assert kept(renamed, there) == ["globalServices/nginx"]
-    assert SHARED not in after(there, services()).traffic["c1"].services[NAMESPACE, "nginx"].annotations, (
+    assert kept(renamed, written) == ["globalServices/nginx"]
+    assert SHARED not in after(written, services()).traffic["c1"].services[NAMESPACE, "nginx"].annotations, (
         "without the mistake it is restored"
     )
 
 
 def test_a_stub_is_kept_too_and_is_handed_over_once_the_mistake_is_corrected() -> None:
     item = {"name": "nginx", "selector": SELECTOR, "createMissingServices": True}
-    there = after(world(stub=True), services(item))
-    assert (NAMESPACE, "nginx") in there.traffic["c2"].services
-    wrong = planned(services({**item, "name": "web", "affinity": "Lokal"}), there)
+    written = after(world(stub=True), services(item))
+    assert (NAMESPACE, "nginx") in written.traffic["c2"].services
+    wrong = planned(services({**item, "name": "web", "affinity": "Lokal"}), written)
     (finding,) = [entry for entry in wrong.findings if entry.code == KEPT]
     assert wrong.plan.empty and finding.evidence == "c2: Service production/nginx"
-    done = after(there, services({**item, "name": "web"}))
+    done = after(written, services({**item, "name": "web"}))
     assert (NAMESPACE, "nginx") in done.traffic["c2"].services and planned(services({**item, "name": "web"}), done).plan.empty
 
 
@@ -123,24 +123,24 @@ def test_what_another_item_takes_over_is_handed_to_it_and_not_deleted() -> None:
     def export(name: str, service: str) -> dict[str, Any]:
         return {"name": name, "selector": {"namespace": NAMESPACE, "name": service}, "backend": "MCS"}
 
-    there = after(exporting_world(), services(export("first", "nginx")))
+    written = after(exporting_world(), services(export("first", "nginx")))
     swapped = services(export("first", "other"), export("second", "nginx"))
-    done = after(there, swapped)
+    done = after(written, swapped)
     assert set(done.traffic["c1"].exports) == {(NAMESPACE, "nginx")} and planned(swapped, done).plan.empty
 
 
 def test_an_exposure_that_is_renamed_and_mistyped_keeps_its_service_and_the_policy_that_restricts_it() -> None:
-    there = after(world(), exposures({"name": "shop", **EXPOSED}))
-    assert [entry.kind for entry in there.traffic["c1"].policies] == ["CiliumNetworkPolicy"]
-    assert kept(exposures({"name": "store", **EXPOSED, "port": {"number": 80800}}), there) == ["exposedServices/shop"]
+    written = after(world(), exposures({"name": "shop", **EXPOSED}))
+    assert [entry.kind for entry in written.traffic["c1"].policies] == ["CiliumNetworkPolicy"]
+    assert kept(exposures({"name": "store", **EXPOSED, "port": {"number": 80800}}), written) == ["exposedServices/shop"]
 
 
 def test_an_exposure_leaves_a_cluster_only_when_it_is_written_where_it_goes() -> None:
     def refuses(host: str, method: str, body: Any) -> ClusterError | None:
         return ServerRefused("no", cluster=host) if (host, method) == ("c2", "apply") else None
 
-    there = after(world(), exposures({"name": "shop", **EXPOSED, "clusters": ["c1"]}))
+    written = after(world(), exposures({"name": "shop", **EXPOSED, "clusters": ["c1"]}))
     moved = exposures({"name": "shop", **EXPOSED, "clusters": ["c2"]})
-    names = {entry.name for entry in there.traffic["c1"].owned}
-    assert {entry.name for entry in after(there, moved, refuses).traffic["c1"].owned} == names
-    assert {entry.name for entry in after(there, moved).traffic["c1"].owned} == {"nginx"}
+    names = {entry.name for entry in written.traffic["c1"].owned}
+    assert {entry.name for entry in after(written, moved, refuses).traffic["c1"].owned} == names
+    assert {entry.name for entry in after(written, moved).traffic["c1"].owned} == {"nginx"}

@@ -48,12 +48,12 @@ def dead(*rows: dict[str, Any]) -> frozenset[str]:
 
 @one_test(
     "rows is_dead",
-    ([], False),  # nobody could tell
+    ([], False),  # no reader reports on it
     ([row("c1", "c3"), row("c2", "c3", stage="tls")], True),
     ([row("c1", "c3"), row("c2", "c3", ready=True)], False),
     ([row("c1", "c3"), row("c2", "c3", stage="unknown")], False),
     ([row("c1", "c3"), row("c2", "c3", stage="unknown", proof="refuted")], True),
-    ([row("c3", "c1"), row("c3", "c2")], False),  # what a silent one says of others is not heard
+    ([row("c3", "c1"), row("c3", "c2")], False),  # what a silent member says of others does not count
     ([row("c1", "c2")], False),  # c2 answers: a broken link to it does not make it dead
     ([row("c1", "c3")], True),  # in a topology where only c1 is linked with it
 )

@@ -151,14 +151,14 @@ def cases(specs: Callable[[str], st.SearchStrategy[Spec]], kinds: tuple[str, ...
         for _edit in range(3):
             file = draw(edits(file, specs))
             trouble = draw(st.sampled_from(("none", "none", "waits", "silent", "refused", "gone", "killed")))
-            there = draw(st.sampled_from(HOSTS))
+            host = draw(st.sampled_from(HOSTS))
             found.append(
                 Run(
                     None if not draw(st.integers(0, 9)) else file,
                     ports=(draw(st.sampled_from(PORTS)), 8080),
                     phase="Connecting" if trouble == "waits" else "Connected",
-                    silent=there if trouble == "silent" else "",
-                    refused=(there, draw(st.sampled_from(kinds))) if trouble in ("refused", "gone") else ("", ""),
+                    silent=host if trouble == "silent" else "",
+                    refused=(host, draw(st.sampled_from(kinds))) if trouble in ("refused", "gone") else ("", ""),
                     gone=trouble == "gone",
                     killed_after=draw(st.integers(0, 6)) if trouble == "killed" else None,
                 )
@@ -181,14 +181,14 @@ def world(case: Case) -> Scene:
 def with_ports(at: Scene, ports: tuple[int, int]) -> Scene:
     """The clusters after tenants changed which port of the pods their Services lead to."""
 
-    def changed(there: TrafficFacts) -> TrafficFacts:
+    def changed(facts: TrafficFacts) -> TrafficFacts:
         own = {}
         for name, target in zip(SERVICES, ports, strict=True):
-            entry = there.services[NAMESPACE, name]
+            entry = facts.services[NAMESPACE, name]
             own[entry.key] = replace(entry, spec={**entry.spec, "ports": [{**entry.spec["ports"][0], "targetPort": target}]})
-        return replace(there, services={**there.services, **own})
+        return replace(facts, services={**facts.services, **own})
 
-    return replace(at, traffic={host: changed(there) for host, there in at.traffic.items()})
+    return replace(at, traffic={host: changed(facts) for host, facts in at.traffic.items()})
 
 
 def refusing(run: Run) -> Refuses:
@@ -239,10 +239,10 @@ def check(case: Case, kind: ItemKind, openings: Callable[[Scene], set[Opening]],
 
 def doors(at: Scene) -> set[Opening]:
     """Return which clients outside reach which port of which pods, through the Services of exposures and past the policies."""
-    there = policy_world(at)
+    enforced = policy_world(at)
 
     def passes(host: str, client: str, app: str, port: str) -> bool:
-        flow = judged(there, _outside(CLIENTS[client]), endpoint(host, NAMESPACE, app=app), f"TCP/{port}")
+        flow = judged(enforced, _outside(CLIENTS[client]), endpoint(host, NAMESPACE, app=app), f"TCP/{port}")
         return flow.outcome is PolicyOutcome.ALLOWED
 
     return {opening for opening in _through(at) if passes(*opening)}
@@ -252,11 +252,11 @@ def _through(at: Scene, *, unguarded: bool = False) -> set[tuple[str, str, str, 
     """Return what the Services let through, if no policy stands in the way. ``unguarded``: of those without a policy of their own."""
     return {
         (host, client, app, str(port))
-        for host, there in at.traffic.items()
-        for entry in there.services.values()
+        for host, facts in at.traffic.items()
+        for entry in facts.services.values()
         for app, (client, address), port in product(SERVICES, CLIENTS.items(), PORTS)
         if entry.spec["type"] in ("LoadBalancer", "NodePort") and entry.spec["selector"] == {"app": app} and _leads(entry, address, port)
-        if not (unguarded and any(policy.name == entry.name for policy in there.policies))
+        if not (unguarded and any(policy.name == entry.name for policy in facts.policies))
     }
 
 
@@ -340,9 +340,9 @@ def test_no_global_service_opens_what_no_valid_one_asks_for(case: Case, order: r
 
 def test_what_one_exposure_guards_stays_guarded_until_the_others_are_gone() -> None:
     """The source ranges of one exposure also hold for a Service of another one, as long as both lead to the same pods."""
-    there = {"service": {"namespace": NAMESPACE, "name": "web"}, "port": {"number": 80}, "clusters": "all"}
-    wide = {"name": "a", "class": "LoadBalancer", "sourceRanges": ["0.0.0.0/0"], **there}
-    narrow = {"name": "b", "class": "NodePort", "sourceRanges": ["192.0.2.0/24"], **there}
+    about = {"service": {"namespace": NAMESPACE, "name": "web"}, "port": {"number": 80}, "clusters": "all"}
+    wide = {"name": "a", "class": "LoadBalancer", "sourceRanges": ["0.0.0.0/0"], **about}
+    narrow = {"name": "b", "class": "NodePort", "sourceRanges": ["192.0.2.0/24"], **about}
     moved = {**narrow, "class": "LoadBalancer", "service": {"namespace": NAMESPACE, "name": "nginx"}}
     runs = (Run((wide, narrow)), Run((narrow,), refused=("c1", "Service")), Run((moved,), silent="c2"))
     for seed in range(20):

@@ -112,9 +112,9 @@ LEFT_OUT = [{"key": "k8s-app", "operator": "NotIn", "values": ["clustermesh-apis
 )
 def test_no_intent_cuts_the_mesh_that_carries_it(spec: dict[str, Any], cuts: bool) -> None:
     plan = planned(world(pods=(pod("shop-1", app="shop"),)), "connectivityIntents", spec)
-    told = [finding for finding in plan.findings if finding.code == "CM-INT-18"]
-    assert (plan.verdict, bool(told), bool(plan.steps)) == (ItemVerdict.REFUSED if cuts else ItemVerdict.ACCEPTED, cuts, not cuts)
-    assert all(finding.severity is Severity.BLOCKING for finding in told)
+    refusals = [finding for finding in plan.findings if finding.code == "CM-INT-18"]
+    assert (plan.verdict, bool(refusals), bool(plan.steps)) == (ItemVerdict.REFUSED if cuts else ItemVerdict.ACCEPTED, cuts, not cuts)
+    assert all(finding.severity is Severity.BLOCKING for finding in refusals)
 
 
 def test_pods_of_the_mesh_with_further_labels_count_as_they_are() -> None:
