@@ -51,10 +51,10 @@ def written(before: Scene, wanted: GlobalService, choices: Mapping[str, Choice])
     """``before`` after the annotations were written where there is a Service."""
     after = dict(before.traffic)
     for host, choice in choices.items():
-        there = before.traffic[host].services.get(KEY)
-        if there is not None:
-            kept = {name: value for name, value in there.annotations.items() if name not in MANAGED}
-            fresh = replace(there, annotations={**kept, **wanted_annotations(wanted, choice)})
+        current = before.traffic[host].services.get(KEY)
+        if current is not None:
+            kept = {name: value for name, value in current.annotations.items() if name not in MANAGED}
+            fresh = replace(current, annotations={**kept, **wanted_annotations(wanted, choice)})
             after[host] = replace(before.traffic[host], services={KEY: fresh})
     return replace(before, traffic=after)
 
@@ -62,7 +62,7 @@ def written(before: Scene, wanted: GlobalService, choices: Mapping[str, Choice])
 def with_ready(before: Scene, ready: Mapping[str, int]) -> Scene:
     """``before`` with other numbers of ready endpoints."""
     after = {}
-    for host, there in before.traffic.items():
-        slices: tuple[SliceFacts, ...] = (slice_facts(ready=ready[host]),) if host in ready else there.slices
-        after[host] = replace(there, slices=slices)
+    for host, facts in before.traffic.items():
+        slices: tuple[SliceFacts, ...] = (slice_facts(ready=ready[host]),) if host in ready else facts.slices
+        after[host] = replace(facts, slices=slices)
     return replace(before, traffic=after)

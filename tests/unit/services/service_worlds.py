@@ -86,8 +86,8 @@ def one(findings: Sequence[Finding], code: str) -> Finding:
 
 def annotations_of(world: Scene, host: str, name: str = "nginx") -> dict[str, str]:
     """Of the Service, without the record."""
-    there = world.traffic[host].services[(NAMESPACE, name)].annotations
-    return {key: value for key, value in there.items() if not key.startswith("global-service.")}
+    annotations = world.traffic[host].services[(NAMESPACE, name)].annotations
+    return {key: value for key, value in annotations.items() if not key.startswith("global-service.")}
 
 
 def status_of(world: Scene, *specs: Mapping[str, Any], failed: Mapping[str, str] | None = None, name: str = "nginx") -> dict[str, Any]:

@@ -30,14 +30,14 @@ from tests.unit.services.failover_worlds import KEY, item, with_ready, world, wr
 HOSTS = ("c1", "c2", "c3")
 
 
-def told(choices: Mapping[str, Choice]) -> dict[str, tuple[str | None, bool | None, bool]]:
+def values_of(choices: Mapping[str, Choice]) -> dict[str, tuple[str | None, bool | None, bool]]:
     """Affinity, shared, failed over."""
     return {host: (choice.affinity, choice.shared, choice.failed_over) for host, choice in choices.items()}
 
 
 STAYS = ("Local", True, False)
 HELPED = ("None", False, True)  # takes from others, gives nothing
-POOLED = ("None", True, True)  # nobody has enough: all share
+POOLED = ("None", True, True)  # no cluster has enough: all share
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ POOLED = ("None", True, True)  # nobody has enough: all share
 def test_a_cluster_with_too_few_takes_from_the_others_and_gives_nothing_while_they_have_enough(
     ready: tuple[int, int], c1: Any, c2: Any
 ) -> None:
-    assert told(decide(item("c1", "c2"), KEY, world(dict(zip(HOSTS, ready, strict=False))))) == {"c1": c1, "c2": c2}
+    assert values_of(decide(item("c1", "c2"), KEY, world(dict(zip(HOSTS, ready, strict=False))))) == {"c1": c1, "c2": c2}
 
 
 def test_a_cluster_comes_back_only_with_the_hysteresis_more() -> None:
@@ -73,7 +73,7 @@ def test_a_swinging_peer_does_not_make_the_others_swing() -> None:
     for number in (2, 1, 2, 1, 2):
         now = with_ready(now, {"c2": number})
         choices = decide(wanted, KEY, now)
-        seen.append(told(choices)["c1"])
+        seen.append(values_of(choices)["c1"])
         now = written(now, wanted, choices)
     assert seen == [HELPED, POOLED, POOLED, POOLED, POOLED]
 
@@ -82,43 +82,43 @@ def test_a_swinging_peer_does_not_make_the_others_swing() -> None:
 def test_clients_are_kept_from_a_dead_cluster_where_they_have_backends_of_their_own(base: str) -> None:
     wanted = item(*HOSTS, affinity=base)
     alive = world({"c1": 3, "c2": 1, "c3": 3})
-    assert told(decide(wanted, KEY, alive))["c1"] == (base, True, False)
+    assert values_of(decide(wanted, KEY, alive))["c1"] == (base, True, False)
     dead = replace(
         alive,
         dead=frozenset({"c3"}),
         facts={h: alive.facts[h] for h in ("c1", "c2")},
         traffic={h: alive.traffic[h] for h in ("c1", "c2")},
     )
-    assert told(decide(wanted, KEY, dead)) == {"c1": ("Local", True, False), "c2": ("Local", False, True)}
+    assert values_of(decide(wanted, KEY, dead)) == {"c1": ("Local", True, False), "c2": ("Local", False, True)}
     assert "c3 cannot be reached" in decide(wanted, KEY, dead)["c1"].reason
 
 
 def test_one_broken_link_concerns_the_cluster_that_has_it_and_a_peer_without_links_serves_no_cluster() -> None:
     wanted = item(*HOSTS, affinity="None")
     broken = world({"c1": 3, "c2": 0, "c3": 3}, link_errors={("c1", "c3"): "dialling: refused"})
-    assert told(decide(wanted, KEY, broken)) == {"c1": ("Local", True, False), "c2": HELPED, "c3": ("None", True, False)}
+    assert values_of(decide(wanted, KEY, broken)) == {"c1": ("Local", True, False), "c2": HELPED, "c3": ("None", True, False)}
     alone = world({"c1": 0, "c2": 3}, link_errors={("c1", "c2"): "dialling: refused"})
     assert decide(item("c1", "c2"), KEY, alone)["c1"].shared is True, "c2 has enough, but c1 cannot use it: the few of c1 stay offered"
 
 
 def test_a_dead_cluster_that_never_had_the_service_changes_nothing() -> None:
-    there = world({"c1": 3, "c2": 3})
-    bystander = scene(*there.traffic.values(), traffic("c3"), dead=frozenset({"c3"}))
-    assert told(decide(item("c1", "c2", affinity="None"), KEY, bystander))["c1"] == ("None", True, False)
-    exporting = scene(*there.traffic.values(), traffic("c3", services=[service(annotations={"io.cilium/global-service": "True"})]))
+    observed = world({"c1": 3, "c2": 3})
+    bystander = scene(*observed.traffic.values(), traffic("c3"), dead=frozenset({"c3"}))
+    assert values_of(decide(item("c1", "c2", affinity="None"), KEY, bystander))["c1"] == ("None", True, False)
+    exporting = scene(*observed.traffic.values(), traffic("c3", services=[service(annotations={"io.cilium/global-service": "True"})]))
     exporting = replace(exporting, link_errors={("c1", "c3"): "tls: expired"})
-    assert told(decide(item("c1", "c2", affinity="None"), KEY, exporting))["c1"] == ("Local", True, False)
+    assert values_of(decide(item("c1", "c2", affinity="None"), KEY, exporting))["c1"] == ("Local", True, False)
 
 
 def test_a_stub_that_an_item_made_never_had_backends() -> None:
-    there = world({"c1": 3, "c2": 3}, link_errors={("c1", "c2"): "dialling: refused"})
+    observed = world({"c1": 3, "c2": 3}, link_errors={("c1", "c2"): "dialling: refused"})
     wanted = item("c1", "c2", affinity="None")
-    assert decide(wanted, KEY, there)["c1"].affinity == "Local"
-    own = item_marks(there.binding, ItemRef(ItemKind.GLOBAL_SERVICE, "nginx"))
+    assert decide(wanted, KEY, observed)["c1"].affinity == "Local"
+    own = item_marks(observed.binding, ItemRef(ItemKind.GLOBAL_SERVICE, "nginx"))
     stub = replace(service(), labels=own["labels"], annotations=own["annotations"])
-    stubbed = replace(there, traffic={**there.traffic, "c2": traffic("c2", services=[stub])})
+    stubbed = replace(observed, traffic={**observed.traffic, "c2": traffic("c2", services=[stub])})
     assert decide(wanted, KEY, stubbed)["c1"].affinity == "None"
-    missing = replace(there, traffic={**there.traffic, "c2": traffic("c2")})
+    missing = replace(observed, traffic={**observed.traffic, "c2": traffic("c2")})
     assert decide(wanted, KEY, missing)["c1"].affinity == "None", "making the stub must not change the choice"
 
 
@@ -133,9 +133,9 @@ def test_few_backends_stay_offered_to_clusters_that_see_no_others() -> None:
     """A hub has too few; its spokes do not see each other, and one of them has none."""
     wanted = item(*HOSTS)
     here = world({"c1": 1, "c2": 5, "c3": 0})
-    assert told(decide(wanted, KEY, here))["c1"] == HELPED
+    assert values_of(decide(wanted, KEY, here))["c1"] == HELPED
     spokes = replace(here, mesh=mesh_of(*HOSTS, topology=Topology(mode=Mode.HUB_AND_SPOKE, hubs=("c1",))))
-    assert told(decide(wanted, KEY, spokes)) == {"c1": POOLED, "c2": STAYS, "c3": HELPED}
+    assert values_of(decide(wanted, KEY, spokes)) == {"c1": POOLED, "c2": STAYS, "c3": HELPED}
 
 
 def test_endpoints_that_are_not_ready_and_those_of_other_clusters_do_not_count() -> None:
@@ -143,13 +143,13 @@ def test_endpoints_that_are_not_ready_and_those_of_other_clusters_do_not_count()
     own = replace(slice_facts(ready=1, unready=3), endpoints=(*slice_facts(ready=1, unready=3).endpoints, ending))
     mirrored = slice_facts(ready=9, managed_by="endpointslice-mesh-controller.cilium.io", source_cluster="c2")
     here = scene(traffic("c1", services=[service()], slices=(own, mirrored)), traffic("c2", services=[service()], slices=(slice_facts(),)))
-    assert told(decide(item("c1", "c2"), KEY, here)) == {"c1": HELPED, "c2": STAYS}
+    assert values_of(decide(item("c1", "c2"), KEY, here)) == {"c1": HELPED, "c2": STAYS}
     assert decide(item("c1", "c2"), KEY, here)["c1"].reason == "1 ready, fewer than 2; others are served by c2"
 
 
 def test_silent_clusters_are_not_decided_for_and_count_for_nothing() -> None:
     here = world({"c1": 1}, members=("c2",))
-    assert told(decide(item("c1", "c2"), KEY, here)) == {"c1": POOLED}
+    assert values_of(decide(item("c1", "c2"), KEY, here)) == {"c1": POOLED}
 
 
 def test_without_a_contract_there_is_nothing_to_decide() -> None:
@@ -184,7 +184,7 @@ def any_case(draw: st.DrawFn) -> tuple[GlobalService, Scene]:
     )
     missing = draw(st.sets(st.sampled_from(known)))
     return wanted, replace(
-        now, traffic={host: replace(there, services={}) if host in missing else there for host, there in now.traffic.items()}
+        now, traffic={host: replace(facts, services={}) if host in missing else facts for host, facts in now.traffic.items()}
     )
 
 
@@ -219,13 +219,13 @@ def test_between_the_thresholds_nothing_changes(case: tuple[GlobalService, Scene
     again = decide(wanted, KEY, with_ready(after, ready))
     if contract.hysteresis:
         assert {host: again[host].failed_over for host in ready} == {host: first[host].failed_over for host in ready}
-        assert told({host: again[host] for host in ready}) == told({host: first[host] for host in ready})
+        assert values_of({host: again[host] for host in ready}) == values_of({host: first[host] for host in ready})
 
 
 @given(any_case())
 def test_the_backends_that_exist_are_always_offered_by_a_cluster(case: tuple[GlobalService, Scene]) -> None:
     drawn, now = case
-    wanted = replace(drawn, targets=HOSTS)  # with one target nobody can withhold anything
+    wanted = replace(drawn, targets=HOSTS)  # with one target no cluster can withhold anything
     choices = decide(wanted, KEY, now)
     withheld = [host for host, choice in choices.items() if not choice.shared]
     offering = [host for host, choice in choices.items() if choice.shared and not choice.failed_over]
@@ -234,12 +234,12 @@ def test_the_backends_that_exist_are_always_offered_by_a_cluster(case: tuple[Glo
 
 
 @given(any_case())
-def test_whoever_has_backends_and_a_dead_peer_prefers_his_own(case: tuple[GlobalService, Scene]) -> None:
+def test_a_cluster_with_backends_and_a_dead_peer_prefers_its_own(case: tuple[GlobalService, Scene]) -> None:
     """Each cluster in turn is the dead one, which every cluster may have had as a peer with backends."""
     drawn, now = case
     wanted = replace(drawn, targets=HOSTS)
     for gone in HOSTS:
-        left = {host: there for host, there in now.traffic.items() if host != gone}
+        left = {host: facts for host, facts in now.traffic.items() if host != gone}
         dying = replace(now, dead=frozenset({gone}), traffic=left, facts={host: now.facts[host] for host in left})
         choices = decide(wanted, KEY, dying)
         assert {host: choice.affinity for host, choice in choices.items()} == dict.fromkeys(left, "Local")

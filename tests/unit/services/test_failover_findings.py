@@ -68,7 +68,7 @@ def test_with_kvstoremesh_its_own_argument_counts_and_else_cilium_config() -> No
 
 
 @one_test(
-    "value detect told",
+    "value detect text",
     (None, 60, "keeps its backends for ever"),
     ("0s", 60, "keeps its backends for ever"),
     ("nonsense", 60, "keeps its backends for ever"),
@@ -78,13 +78,13 @@ def test_with_kvstoremesh_its_own_argument_counts_and_else_cilium_config() -> No
     ("60s", 30, ""),  # shorter than 60 s would drop healthy peers when clustermesh-apiserver is rolled out
     ("15m", 900, ""),
 )
-def test_backends_of_the_dead_that_stay_too_long_are_reported_with_the_helm_value(value: str | None, detect: int, told: str) -> None:
+def test_backends_of_the_dead_that_stay_too_long_are_reported_with_the_helm_value(value: str | None, detect: int, text: str) -> None:
     here = world({"c1": 3, "c2": 3}, facts={"c1": with_ttl("c1", value), "c2": with_ttl("c2", "30s")})
     finding = found(item("c1", "c2", detect=detect), here).get("CM-GS-30")
-    assert bool(finding) == bool(told)
+    assert bool(finding) == bool(text)
     if finding:
         assert finding.severity is Severity.REMEDIABLE
-        assert told in finding.summary and (finding.cluster, finding.others) == ("c1", ())
+        assert text in finding.summary and (finding.cluster, finding.others) == ("c1", ())
         assert f"--set clustermesh.cacheTTL={max(detect, 60)}s" in finding.fix and "daemonset/cilium" in finding.fix
 
 
@@ -110,7 +110,7 @@ def test_a_dead_cluster_is_named_with_what_is_lost_and_whose_clients_still_go_th
     assert "--limit '!c3'" in finding.fix
 
 
-def test_a_peer_that_answers_but_is_not_heard_is_reported_with_its_backends_and_the_reason() -> None:
+def test_a_peer_that_answers_and_has_no_working_link_is_reported_with_its_backends_and_the_reason() -> None:
     here = world({"c1": 3, "c2": 1}, version="1.18.11", link_errors={("c1", "c2"): "dialling: connection refused"})
     finding = found(item("c1", "c2"), here)["CM-GS-32"]
     assert (finding.cluster, finding.severity) == ("c2", Severity.REMEDIABLE)
@@ -123,10 +123,10 @@ def test_hostile_texts_are_printable() -> None:
     assert found(item("c1", "c2"), here)["CM-GS-32"].evidence.isprintable()
 
 
-@pytest.mark.parametrize(("detect", "told"), [(1, True), (19, True), (20, False), (60, False)])
-def test_a_promise_shorter_than_two_looks_is_called_one(detect: int, told: bool) -> None:
+@pytest.mark.parametrize(("detect", "reported"), [(1, True), (19, True), (20, False), (60, False)])
+def test_a_promise_shorter_than_two_observations_is_reported(detect: int, reported: bool) -> None:
     finding = found(item("c1", detect=detect), world({"c1": 3})).get("CM-GS-33")
-    assert bool(finding) == told
+    assert bool(finding) == reported
     if finding:
         assert "up to 100 s old" in finding.evidence and finding.severity is Severity.ADVISORY
 
@@ -167,8 +167,8 @@ def test_targets_without_the_service_have_not_failed_over() -> None:
 def test_services_by_labels_are_reported_one_by_one() -> None:
     wanted = replace(item("c1", "c2"), selector=ServiceSelector(namespace=NAMESPACE, labels={"app": "nginx"}))
     assert "CM-GS-35" in found(wanted, world({"c1": 1, "c2": 0}))
-    nobody = replace(wanted, selector=ServiceSelector(namespace=NAMESPACE, labels={"app": "other"}))
-    assert "CM-GS-35" not in found(nobody, world({"c1": 1, "c2": 0}))
+    unmatched = replace(wanted, selector=ServiceSelector(namespace=NAMESPACE, labels={"app": "other"}))
+    assert "CM-GS-35" not in found(unmatched, world({"c1": 1, "c2": 0}))
 
 
 def test_without_a_contract_nothing_is_said() -> None:

@@ -27,8 +27,8 @@ def marked(binding: Binding) -> Mapping[str, str]:
 
 @pytest.mark.parametrize(("annotations", "wanted"), [({}, "Connecting"), (marked(OTHER), "Connecting"), (marked(MESH.binding), "Degraded")])
 def test_a_mesh_that_carried_items_out_is_degraded_when_no_link_works(annotations: Mapping[str, str], wanted: str) -> None:
-    there = {"c1": traffic("c1", services=[service(annotations=annotations)])}
-    assert phase_of({"phase": "Connecting"}, MESH, there) == wanted
+    observed = {"c1": traffic("c1", services=[service(annotations=annotations)])}
+    assert phase_of({"phase": "Connecting"}, MESH, observed) == wanted
 
 
 @pytest.mark.parametrize(("binding", "wanted"), [(OTHER, "Connecting"), (MESH.binding, "Degraded")])
@@ -42,5 +42,5 @@ def test_objects_that_items_made_count_as_well(binding: Binding, wanted: str) ->
 
 @pytest.mark.parametrize("phase", ["", "Pending", "Connected", "Degraded", "Error"])
 def test_every_other_phase_stays(phase: str) -> None:
-    there = {"c1": traffic("c1", services=[service(annotations=marked(MESH.binding))])}
-    assert phase_of({"phase": phase} if phase else None, MESH, there) == phase
+    observed = {"c1": traffic("c1", services=[service(annotations=marked(MESH.binding))])}
+    assert phase_of({"phase": phase} if phase else None, MESH, observed) == phase

@@ -111,8 +111,8 @@ def test_a_forged_record_restores_nothing_that_the_cluster_does_not_permit() -> 
     values = [{"KEY": "evil", GLOBAL: None}, {"KEY": None, GLOBAL: "true"}]
     forged = json.dumps({"earlier": values[0], "item": "globalServices/nginx", "written": values[1]})
     for key in WITH_A_MEANING:
-        there = world.traffic["c1"].services[KEY]
-        edited = replace(there, annotations={**there.annotations, mark: forged.replace("KEY", key)})
+        current = world.traffic["c1"].services[KEY]
+        edited = replace(current, annotations={**current.annotations, mark: forged.replace("KEY", key)})
         services = {**world.traffic["c1"].services, KEY: edited}
         attacked = replace(world, traffic={**world.traffic, "c1": replace(world.traffic["c1"], services=services)})
         assert read_annotations(run(attacked)) == {}

@@ -123,7 +123,7 @@ def test_what_is_missing_is_named_with_the_helm_value(version: str, config: dict
 
 
 @pytest.mark.parametrize(
-    ("there", "words"),
+    ("in_c2", "words"),
     [
         ({"ports": [{"name": "http", "port": 8080, "protocol": "TCP"}]}, "port http is 80/TCP in c1, 8080/TCP in c2"),
         ({"ports": [{"name": "http", "port": 80, "protocol": "UDP"}]}, "port http is 80/TCP in c1, 80/UDP in c2"),
@@ -133,8 +133,8 @@ def test_what_is_missing_is_named_with_the_helm_value(version: str, config: dict
         ({"sessionAffinity": "None"}, ""),
     ],
 )
-def test_exports_that_will_be_in_conflict_are_said_before_they_are_written(there: dict[str, Any], words: str) -> None:
-    c2 = traffic("c2", services=[service(**there)], slices=(slice_facts(),), served=MCS)
+def test_exports_that_will_be_in_conflict_are_said_before_they_are_written(in_c2: dict[str, Any], words: str) -> None:
+    c2 = traffic("c2", services=[service(**in_c2)], slices=(slice_facts(),), served=MCS)
     found = [entry for entry in findings_of(world(place("c1"), c2), ASKED) if entry.code == "CM-GS-24"]
     assert [entry.summary.partition("decides: ")[2] for entry in found] == ([words] if words else [])
     assert all((entry.cluster == "c1" and entry.peer == "c2") or "c2" in entry.others for entry in found)

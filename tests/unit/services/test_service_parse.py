@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The spec of a GlobalService: what is meant, and that what cannot be meant is refused by name."""
+"""The spec of a GlobalService: what it means, and that what is not valid is refused by name."""
 
 from __future__ import annotations
 

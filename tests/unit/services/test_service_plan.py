@@ -45,10 +45,10 @@ SHOP = {"namespace": NAMESPACE, "labelSelector": {"tier": "shop"}}
 
 
 def edited(world: Scene, host: str, changes: dict[str, str | None], name: str = "nginx") -> Scene:
-    """Somebody's kubectl annotate."""
-    there = world.traffic[host].services[(NAMESPACE, name)]
-    fresh = replace(there, annotations=merge_patch(there.annotations, changes), resource_version=str(int(there.resource_version) + 1))
-    return with_traffic(world, replace(world.traffic[host], services={**world.traffic[host].services, there.key: fresh}))
+    """Return the scene after a user's kubectl annotate."""
+    current = world.traffic[host].services[(NAMESPACE, name)]
+    fresh = replace(current, annotations=merge_patch(current.annotations, changes), resource_version=str(int(current.resource_version) + 1))
+    return with_traffic(world, replace(world.traffic[host], services={**world.traffic[host].services, current.key: fresh}))
 
 
 def with_traffic(world: Scene, changed: TrafficFacts) -> Scene:
@@ -301,8 +301,8 @@ def test_a_service_that_lacks_the_labels_is_not_replaced_by_one_for_clients() ->
 
 def test_a_service_that_loses_the_labels_gets_its_earlier_annotations_back() -> None:
     world = run(scene(cluster("c1", labels={"tier": "shop"}), cluster("c2", labels={"tier": "shop"})), spec(selector=BOTH))
-    there = world.traffic["c2"].services[KEY]
-    bare = with_traffic(world, replace(world.traffic["c2"], services={KEY: replace(there, labels={})}))
+    current = world.traffic["c2"].services[KEY]
+    bare = with_traffic(world, replace(world.traffic["c2"], services={KEY: replace(current, labels={})}))
     assert annotations_of(run(bare, spec(selector=BOTH)), "c2") == {}
 
 

@@ -21,8 +21,8 @@ def lacking() -> Scene:
 
 def with_service(world: Scene, host: str, found: ObjectFacts | None) -> Scene:
     """``world`` with that Service nginx in ``host``, or without it."""
-    there = {key: entry for key, entry in world.traffic[host].services.items() if key != KEY}
-    services = there if found is None else {**there, KEY: found}
+    others = {key: entry for key, entry in world.traffic[host].services.items() if key != KEY}
+    services = others if found is None else {**others, KEY: found}
     return replace(world, traffic={**world.traffic, host: replace(world.traffic[host], services=services)})
 
 
@@ -80,8 +80,8 @@ def test_a_service_that_a_user_deploys_is_not_ours() -> None:
 
 def test_a_stub_that_a_user_gave_a_selector_is_the_users() -> None:
     world = run(lacking(), ASKED)
-    there = stub_at(world, "c2")
-    world = with_service(world, "c2", replace(there, spec={**there.spec, "selector": {"app": "nginx"}}))
+    stub = stub_at(world, "c2")
+    world = with_service(world, "c2", replace(stub, spec={**stub.spec, "selector": {"app": "nginx"}}))
     said = one(findings_of(world, ASKED), "CM-GS-20")
     assert said.cluster == "c2"
     assert KEY in run(run(world, ASKED)).traffic["c2"].services

@@ -90,7 +90,7 @@ def test_from_1_20_a_namespace_that_is_not_global_exports_nothing(
 
 
 @one_test(
-    "here there version apart",
+    "first second version apart",
     ([HTTP], [{**HTTP, "port": 8080}], "1.18.11", False),
     ([HTTP], [{**HTTP, "name": "web"}], "1.18.11", True),
     ([HTTP], [{**HTTP, "protocol": "UDP"}], "1.18.11", True),
@@ -99,10 +99,10 @@ def test_from_1_20_a_namespace_that_is_not_global_exports_nothing(
     ([{"port": 80}], [{"port": 81}], "1.16.19", False),
     ([HTTP, {**HTTP, "name": "https", "port": 443}], [HTTP], "1.18.11", True),
 )
-def test_ports_are_matched_by_name_and_protocol(here: list[Any], there: list[Any], version: str, apart: bool) -> None:
+def test_ports_are_matched_by_name_and_protocol(first: list[Any], second: list[Any], version: str, apart: bool) -> None:
     found = [
         e
-        for e in findings_of(scene(cluster("c1", ports=here), cluster("c2", ports=there), version=version), spec())
+        for e in findings_of(scene(cluster("c1", ports=first), cluster("c2", ports=second), version=version), spec())
         if e.code == "CM-GS-10"
     ]
     assert bool(found) is apart
