@@ -56,14 +56,14 @@ def test_what_ends_lives_longer_than_the_time_before_its_end_in_which_it_is_rene
 
 @pytest.mark.parametrize(("module", "name", "other"), RELATED)
 def test_a_number_that_has_to_exceed_another_one_is_refused_unless_it_does(module: str, name: str, other: str) -> None:
-    def told(value: int, limit: int | None, *variables: str) -> list[str]:
+    def found(value: int, limit: int | None, *variables: str) -> list[str]:
         return option_problems(module, spec_of(module), {name: value, other: limit}, variables)
 
-    assert told(31, 30) == told(31, None) == []
+    assert found(31, 30) == found(31, None) == []
     for value in (29, 30):
-        assert told(value, 30) == [f"{name} is {value}; it must be more than {other}, which is 30"]
+        assert found(value, 30) == [f"{name} is {value}; it must be more than {other}, which is 30"]
     variable = HANDED[module][other][0] if other in HANDED.get(module, {}) else ""
-    assert not variable or told(30, 30, variable) == [f"{name} is 30; it must be more than {other} ({variable}), which is 30"]
+    assert not variable or found(30, 30, variable) == [f"{name} is 30; it must be more than {other} ({variable}), which is 30"]
 
 
 def test_a_float_that_is_no_number_is_refused() -> None:
@@ -73,8 +73,8 @@ def test_a_float_that_is_no_number_is_refused() -> None:
 @one_test("module name", *[(module, name) for module, options in HANDED.items() for name in options])
 def test_the_message_names_the_variable_that_a_role_or_playbook_read(module: str, name: str) -> None:
     for variable in HANDED[module][name]:
-        [told] = problems(module, name, 10**9, variable)
-        assert told.startswith(f"{name} ({variable}) is 1000000000; use ")
+        [message] = problems(module, name, 10**9, variable)
+        assert message.startswith(f"{name} ({variable}) is 1000000000; use ")
 
 
 def schemas(schema: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -38,9 +38,9 @@ def test_every_documented_variable_and_every_result_of_our_own_is_accepted() -> 
 @one_test("name", *NAMES)
 def test_every_variable_with_a_letter_less_is_refused_with_the_right_name(name: str) -> None:
     for wrong in sorted(one_letter_less(name)):
-        [told] = unknown_variables({wrong: 1}, {})
-        said, _, meant = told.partition("; did you mean ")
-        assert said == f"variable {wrong} is not known" and name in meant.removesuffix("?").split(" or "), told
+        [message] = unknown_variables({wrong: 1}, {})
+        said, _, meant = message.partition("; did you mean ")
+        assert said == f"variable {wrong} is not known" and name in meant.removesuffix("?").split(" or "), message
 
 
 @pytest.mark.parametrize(

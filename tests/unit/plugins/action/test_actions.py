@@ -105,7 +105,7 @@ def test_a_mesh_as_a_text_is_the_mesh(make_world: Any) -> None:
     assert "are not set" in world.run("mesh_plan", mesh="", accept=" ")["msg"], "an answer that is empty is none"
 
 
-def test_a_first_look_without_a_binding_says_so(make_world: Any) -> None:
+def test_a_first_verification_without_a_binding_says_so(make_world: Any) -> None:
     world: World = make_world()
     assert "failed" not in world.run("mesh_verify", probe=False)
     assert world.output[0].startswith("No binding says which clusters become a mesh: every host of the play is checked")

@@ -345,8 +345,8 @@ def test_one_refused_object_stops_neither_the_item_elsewhere_nor_others_there(wo
     assert [(f["code"], f["cluster"], f["item"]) for f in result["findings"]] == [("CM-API-05", "c1", "connectivityIntents/a")]
     assert result["msg"] == "Of 2 items: 1 not written in c1 (connectivityIntents/a)."
     world.refusing = {}
-    mended = world.run(mesh=mesh("a", "b"))
-    assert ("failed" in mended, mended["changed"], rows(mended)) == (False, True, {"a": "Applied", "b": "Applied"})
+    corrected = world.run(mesh=mesh("a", "b"))
+    assert ("failed" in corrected, corrected["changed"], rows(corrected)) == (False, True, {"a": "Applied", "b": "Applied"})
 
 
 def test_a_cluster_that_goes_down_meanwhile_is_reported_once(world: World) -> None:
@@ -495,7 +495,7 @@ def test_what_tenants_wrote_cannot_reach_the_terminal_as_it_is(world: World) -> 
     assert not any("\x1b" in line or "\n" in line for line in world.output)
 
 
-def test_of_many_items_only_those_that_need_a_look_have_a_line(world: World) -> None:
+def test_of_many_items_only_those_with_a_problem_have_a_line(world: World) -> None:
     names = [f"item-{number}" for number in range(80)]
     world.refusing = {("c1", "connectivityIntents/item-7"): Forbidden("RBAC forbids to patch x (403).", cluster="c1")}
     world.run(mesh=mesh(*names))

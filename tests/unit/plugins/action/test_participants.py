@@ -209,7 +209,7 @@ def test_a_cluster_that_left_is_rid_of_its_links_on_both_sides(meshed: World) ->
     assert result["requests"].keys() == {"c1", "c2", "c3", "c4"}
     meshed.contacted.clear()
     assert meshed.run("mesh_connect", mesh=mesh("c1", "c2", "c4"))["changed"] is False
-    assert meshed.contacted == {"c1", "c2", "c4"}, "whom nobody remembers is left alone"
+    assert meshed.contacted == {"c1", "c2", "c4"}, "a cluster that no member remembers is left alone"
 
 
 def test_a_cluster_that_left_and_is_silent_is_forgotten_by_the_others_and_named(meshed: World) -> None:
@@ -303,7 +303,7 @@ def test_status_with_a_limit_expects_only_the_links_between_those_that_were_aske
     assert meshed.run("mesh_status", mesh=FOUR, expected="Connected", limit="!c4", hosts=["c1", "c2", "c3"])["failed"] is True
 
 
-def test_verify_with_a_limit_looks_at_those_inside(meshed: World) -> None:
+def test_verify_with_a_limit_observes_those_inside(meshed: World) -> None:
     result = meshed.run("mesh_verify", mesh=FOUR, probe=False, limit="c1", hosts=["c1"])
     assert ("failed" in result, meshed.contacted) == (False, {"c1"})
     assert {f["cluster"] for f in result["findings"]} <= {"c1", ""}

@@ -28,7 +28,7 @@ CANARY = "canary-9c1e"
 
 @pytest.fixture(scope="module")
 def closed_port() -> int:
-    """A port of loopback on which nobody listens."""
+    """A port of loopback on which no process listens."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])

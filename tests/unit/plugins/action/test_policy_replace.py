@@ -39,8 +39,8 @@ def old_policy(name: str = "old", writer: str = "kcp-cilium-mesh-provider") -> O
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     pods = tuple(pod(f"{name}-0", app=name) for name in ("web", "db", "api"))
-    there = {host: traffic(host, pods=pods, policies=(old_policy(), old_policy("team", "kubectl"))) for host in HOSTS}
-    made = World({host: cluster_facts(host, version="1.20.0") for host in HOSTS}, there)
+    by_host = {host: traffic(host, pods=pods, policies=(old_policy(), old_policy("team", "kubectl"))) for host in HOSTS}
+    made = World({host: cluster_facts(host, version="1.20.0") for host in HOSTS}, by_host)
     made.stand_in(monkeypatch)
     return made
 
@@ -56,7 +56,7 @@ def replaced(world: World, *intents: Mapping[str, Any], policies: Any = (OLD,), 
 
 def names(world: World) -> dict[str, set[str]]:
     """Policies of other authors."""
-    return {host: {entry.name for entry in there.policies if entry.writers} for host, there in world.traffic.items()}
+    return {host: {entry.name for entry in facts.policies if entry.writers} for host, facts in world.traffic.items()}
 
 
 KEPT: Final = {host: {"old", "team"} for host in HOSTS}
@@ -80,7 +80,7 @@ def test_check_mode_promises_what_the_run_does_once_the_intents_are_written(worl
 
 @pytest.mark.parametrize("check", [True, False])
 def test_a_deny_of_the_provider_that_isolates_is_not_deleted_for_a_deny_that_does_not(world: World, check: bool) -> None:
-    world.traffic = {host: replace(there, policies=(old_policy(),)) for host, there in world.traffic.items()}
+    world.traffic = {host: replace(facts, policies=(old_policy(),)) for host, facts in world.traffic.items()}
     if not check:
         world.run("mesh_items", mesh=mesh(DENY))
     refused = replaced(world, DENY, check=check)
@@ -95,7 +95,7 @@ def test_a_deny_of_the_provider_that_isolates_is_not_deleted_for_a_deny_that_doe
 def test_what_is_isolated_by_a_policy_of_another_author_stays_isolated(world: World) -> None:
     world.run("mesh_items", mesh=mesh(DENY))
     assert replaced(world, DENY)["changed"]
-    world.traffic = {host: replace(there, policies=(*there.policies, old_policy())) for host, there in world.traffic.items()}
+    world.traffic = {host: replace(facts, policies=(*facts.policies, old_policy())) for host, facts in world.traffic.items()}
     refused = replaced(world, DENY, policies=[OLD, {**OLD, "name": "team"}], managers=["kcp-cilium-mesh-provider", "kubectl"])
     assert refused["failed"] and names(world) == KEPT, "named together they do not stand in for each other"
 
@@ -128,7 +128,7 @@ def test_after_a_deletion_that_failed_no_policy_that_denies_is_deleted_anywhere(
     """The policy that stays may allow what the other one denies."""
     spec = {"endpointSelector": {"matchLabels": {"k8s:app": "db"}}, "ingress": [{"fromEntities": ["all"]}]}
     allow = replace(old_policy("allow"), spec=spec)
-    world.traffic = {host: replace(there, policies=(*there.policies, allow)) for host, there in world.traffic.items()}
+    world.traffic = {host: replace(facts, policies=(*facts.policies, allow)) for host, facts in world.traffic.items()}
     world.run("mesh_items", mesh=mesh(DENY, ISOLATE))
     world.refusing["c2", ""] = ServerRefused("The object has been modified.", remedy="Run again.", cluster="c2")
     done = replaced(world, DENY, ISOLATE, policies=[OLD, {**OLD, "name": "allow"}])
@@ -161,7 +161,7 @@ def test_policies_that_another_run_replaced_meanwhile_are_judged_anew(world: Wor
         def take(self, *args: Any, **fields: Any) -> bool:
             first = len(world.reads) == reads + 1
             if first:  # the intent that isolates is gone by the time that the lock is taken
-                world.traffic = {host: replace(there, policies=(old_policy(),)) for host, there in world.traffic.items()}
+                world.traffic = {host: replace(facts, policies=(old_policy(),)) for host, facts in world.traffic.items()}
             return super().take(*args, **fields) and not first
 
     world.run("mesh_items", mesh=mesh(DENY, ISOLATE))
@@ -172,10 +172,10 @@ def test_policies_that_another_run_replaced_meanwhile_are_judged_anew(world: Wor
 
 
 def test_policies_without_intents_are_refused_before_a_cluster_is_contacted(world: World) -> None:
-    for file, policies, told in (
+    for file, policies, message in (
         ({"binding": mesh()["binding"]}, [OLD], "connectivityIntents"),
         (mesh(ISOLATE), [OLD], "deny is not in connectivityIntents"),
         (mesh(DENY), [{**OLD, "clusters": ["c9"]}], "policies[0].clusters"),
     ):
         refused = world.run("mesh_policy_replace", mesh=file, policies=policies)
-        assert refused["failed"] and told in refused["msg"] and world.reads == []
+        assert refused["failed"] and message in refused["msg"] and world.reads == []

@@ -35,8 +35,8 @@ def test_the_others_are_connected_and_the_run_does_not_wait_for_the_one_without_
 def test_the_next_run_connects_it_when_the_address_is_there(make_world: Any) -> None:
     world: World = make_world(*three())
     world.run("mesh_connect", mesh=ALL, wait_timeout=0)
-    there = three("192.0.2.3")[2].service
-    world.clusters.change("c3", lambda cluster: replace(cluster, service=there))
+    with_address = three("192.0.2.3")[2].service
+    world.clusters.change("c3", lambda cluster: replace(cluster, service=with_address))
     result = world.run("mesh_connect", mesh=ALL)
     assert result["status"]["phase"] == "Connected"
     assert {"c1", "c2"} == {step["cluster"] for step in result["plan"]["steps"] if step["object"].startswith("Secret")}

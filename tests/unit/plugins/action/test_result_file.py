@@ -44,7 +44,7 @@ PLAYBOOKS = sorted(path.stem for path in (CHECKOUT / "playbooks").glob("*.yml"))
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> str:
-    """A kubeconfig of a cluster that does not answer, with a credential that must not be told."""
+    """A kubeconfig of a cluster that does not answer, with a credential that must not be shown."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
@@ -83,9 +83,9 @@ def test_a_run_that_fails_leaves_its_result_also_in_check_mode(kubeconfig: str, 
     found = read(place)
     assert ended.rc == 2 and {key: value for key, value in found.items() if key != "run"} == ended.result
     assert list(found)[:2] == ["schema", "run"]
-    told = found["run"]
-    assert (told["playbook"], told["mesh"], told["failed"], told["checkMode"]) == ("connect", "edge-mesh-eu", True, bool(arguments))
-    assert "c1" in told["error"] and abs(datetime.now(UTC) - datetime.fromisoformat(told["time"])).total_seconds() < 600
+    about = found["run"]
+    assert (about["playbook"], about["mesh"], about["failed"], about["checkMode"]) == ("connect", "edge-mesh-eu", True, bool(arguments))
+    assert "c1" in about["error"] and abs(datetime.now(UTC) - datetime.fromisoformat(about["time"])).total_seconds() < 600
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kubeconfig", "result.json"]
 
 
@@ -179,8 +179,8 @@ def test_the_result_names_the_mesh_in_each_form_that_the_variable_may_have(tmp_p
 
 def test_a_run_that_succeeds_says_so(tmp_path: Path) -> None:
     assert "failed" not in publish(tmp_path / "result.json", GOOD)
-    told = read(tmp_path / "result.json")["run"]
-    assert (told["failed"], told["error"]) == (False, "")
+    about = read(tmp_path / "result.json")["run"]
+    assert (about["failed"], about["error"]) == (False, "")
 
 
 @pytest.mark.parametrize(("before", "fails"), [({}, True), ({"failed": True, "msg": "CM-API-01: it is away"}, False)])

@@ -205,8 +205,8 @@ def worlds(draw: st.DrawFn) -> tuple[Clusters, dict[str, dict[str, str]], list[d
     clusters = draw(CLUSTERS)
     owners = []
     for name in draw(st.lists(st.sampled_from([*clusters, *clusters, *NAMES]), min_size=1, max_size=2, unique=True)):
-        there = clusters[name][2] if name in clusters else {}
-        agreed = {"cluster": name, "workspace": there.get("workspace") or draw(st.sampled_from([A, A, B]))}
+        labels = clusters[name][2] if name in clusters else {}
+        agreed = {"cluster": name, "workspace": labels.get("workspace") or draw(st.sampled_from([A, A, B]))}
         more = draw(
             UNLABELLED | st.fixed_dictionaries({}, optional={"name": st.sampled_from(NAMES), "namespace": st.sampled_from(["n1", "n2"])})
         )

@@ -57,7 +57,7 @@ def test_a_file_is_replaced_whole_and_nothing_else_is_left(tmp_path: Path) -> No
     assert place.stat().st_mode & 0o777 == 0o666 & ~umask
 
 
-def test_a_place_in_the_home_of_whoever_runs_this_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_place_in_the_home_of_the_user_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     write_whole("plan_json", "~/plan.json", b"{}")
     assert (tmp_path / "plan.json").read_bytes() == b"{}"

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""From a KubernetesCluster to its Cluster on the management plane and its Secret: what is found, what is waited for, and what is told."""
+"""From a KubernetesCluster to its Cluster on the management plane and its Secret: what is found, waited for and reported."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def test_a_cluster_is_usable_with_its_kubeconfig_rebuilt() -> None:
 
 
 @one_test(
-    "key there taken",
+    "key present taken",
     ("", "kubeconfig", True),
     ("", "value", True),
     ("", "config", False),
@@ -279,8 +279,8 @@ def test_a_cluster_is_usable_with_its_kubeconfig_rebuilt() -> None:
     ("kubeconfig", "value", False),
     ("value", "kubeconfig", False),
 )
-def test_the_key_that_the_cluster_names_is_read_and_no_other(key: str, there: str, taken: bool) -> None:
-    answer = usable_cluster("ffm", kubernetes_cluster(), SecretRef(name="s", key=key), secret(key=there))
+def test_the_key_that_the_cluster_names_is_read_and_no_other(key: str, present: str, taken: bool) -> None:
+    answer = usable_cluster("ffm", kubernetes_cluster(), SecretRef(name="s", key=key), secret(key=present))
     assert isinstance(answer, Usable) if taken else why_not(answer) == ("KubeconfigMissing", False)
 
 
@@ -297,8 +297,8 @@ def test_a_secret_of_another_workspace_is_distinguished_from_none_by_nothing() -
         answer = usable_cluster("ffm", kubernetes_cluster(), ref, secret(workspace=owner))
         assert isinstance(answer, NotUsable) and isinstance(none, NotUsable)
         assert replace(answer, detail="") == replace(none, detail="")
-    nobody: dict[str, Any] = {"metadata": {"name": "ffm"}}
-    assert why_not(usable_cluster("ffm", nobody, ref, secret(workspace=A))) == ("KubeconfigMissing", False)
+    without_owner: dict[str, Any] = {"metadata": {"name": "ffm"}}
+    assert why_not(usable_cluster("ffm", without_owner, ref, secret(workspace=A))) == ("KubeconfigMissing", False)
 
 
 def test_a_secret_without_the_label_of_a_workspace_is_refused() -> None:

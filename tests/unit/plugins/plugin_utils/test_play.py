@@ -111,7 +111,7 @@ def test_a_key_that_is_spelled_wrong_is_named_before_what_is_missing() -> None:
         mesh_of(play("c1", "c2"), {"bindings": {"name": "edge", "clusterRefs": ["c1", "c2"]}})
 
 
-def test_a_first_look_needs_no_binding_and_one_that_is_begun_needs_both() -> None:
+def test_a_first_verification_needs_no_binding_and_one_that_is_begun_needs_both() -> None:
     assert [mesh_to_verify(play("c1", "c2"), None)[1], mesh_to_verify(play("c1", "c2"), BOTH)[1]] == [True, False]
     with pytest.raises(InvalidInput, match=r"binding\.name is not set"):
         mesh_to_verify(play("c1", "c2"), {"binding": {"clusterRefs": ["c1", "c2"]}})

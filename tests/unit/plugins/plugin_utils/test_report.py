@@ -41,7 +41,7 @@ def finding(**fields: object) -> Finding:
     return Finding(**{"code": "CM-CIDR-01", "severity": Severity.BLOCKING, "cluster": "c1", "summary": "Pod networks overlap", **fields})  # type: ignore[arg-type]  # fields of a finding by their names
 
 
-def test_findings_are_counted_by_severity_and_each_says_how_to_mend_it() -> None:
+def test_findings_are_counted_by_severity_and_each_has_its_fix() -> None:
     advisory = finding(code="CM-VER-02", severity=Severity.ADVISORY, cluster="", summary="Versions differ")
     lines = findings_lines([finding(peer="c2", evidence="10.1.0.0/24 in both", fix="helm upgrade\n--set a=b"), advisory])
     assert texts(lines) == [

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant's kubeconfig: what is kept of it, what is refused by name, where it may not lead, and that nothing of it is ever told."""
+"""A tenant's kubeconfig: what is kept of it, what is refused by name, where it may not lead, and that nothing of it is ever reported."""
 
 from __future__ import annotations
 
