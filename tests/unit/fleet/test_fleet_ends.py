@@ -27,7 +27,7 @@ def workload(name: str = "web") -> FleetWorkload:
     return FleetWorkload(name=name, fleet="all", template={"spec": {"containers": [{"name": "web", "image": "web:1"}]}})
 
 
-def told(run: ModelRun) -> list[str]:
+def lines_of(run: ModelRun) -> list[str]:
     return [f"{entry.code} {entry.item} {entry.summary} {entry.evidence} {entry.fix}" for entry in run.outcome.findings]
 
 
@@ -45,17 +45,17 @@ def test_a_workload_that_is_still_there_when_time_is_over_is_named_with_what_hol
     wanted = [workload("other")][:rest]
     run = fleet.run(wanted)
     assert run.outcome.unmet == "What is not wanted any more is still there; the findings say what holds it."
-    (said,) = told(run)
+    (said,) = lines_of(run)
     assert said.startswith("CM-FLEET-13 fleetWorkloads/web FleetWorkload web is not wanted any more, and was not gone within 600 s")
     assert 'finalizers "karmada.io/binding-controller"' in said and path.rpartition("/")[2] in said
     del fleet.model.objects[path]
-    assert (fleet.run(wanted).outcome.unmet, told(fleet.run(wanted))) == ("", [])
+    assert (fleet.run(wanted).outcome.unmet, lines_of(fleet.run(wanted))) == ("", [])
 
 
 def test_a_cluster_that_is_not_ready_is_named(fleet: ModelFleet) -> None:
     fleet.model.holds = {DEPLOYMENT: "karmada.io/binding-controller"}
     fleet.model.kill(member_name(SHOP, "c2"))
-    (said,) = [line for line in told(fleet.run([workload("other")])) if line.startswith("CM-FLEET-13")]
+    (said,) = [line for line in lines_of(fleet.run([workload("other")])) if line.startswith("CM-FLEET-13")]
     assert "clusters that are not Ready: c2" in said and "Bring c2 back" in said
 
 
@@ -65,12 +65,12 @@ def test_what_a_dead_cluster_still_has_is_awaited_and_named_by_every_run(fleet: 
     fleet.model.kill(member_name(SHOP, "c2"))
     for _ in range(2):
         run = fleet.run([workload("other")])
-        (said,) = [line for line in told(run) if line.startswith("CM-FLEET-13")]
+        (said,) = [line for line in lines_of(run) if line.startswith("CM-FLEET-13")]
         assert sum(run.pauses) < 2 * GRACE, "time alone brings nothing back from a cluster that is not Ready"
         assert "ResourceBinding web-deployment" in said and "clusters that are not Ready: c2" in said and run.outcome.unmet
     fleet.model.revive(member_name(SHOP, "c2"))
     run = fleet.run([workload("other")])
-    assert (run.outcome.unmet, told(run)) == ("", [])
+    assert (run.outcome.unmet, lines_of(run)) == ("", [])
 
 
 def test_an_object_beside_a_workload_that_does_not_go_is_named() -> None:
@@ -79,7 +79,7 @@ def test_an_object_beside_a_workload_that_does_not_go_is_named() -> None:
     path = TenantObject("ConfigMap", "conf").path(NAMESPACE)
     fleet.model.holds = {path: "example.com/backup"}
     run = fleet.run([workload()])
-    (said,) = told(run)
+    (said,) = lines_of(run)
     assert run.outcome.unmet and "ConfigMap conf" in said and 'finalizers "example.com/backup"' in said
     del fleet.model.objects[path]
     assert (fleet.run([workload()]).outcome.unmet, fleet.run([workload()]).outcome.findings) == ("", ())
@@ -89,7 +89,7 @@ def test_a_namespace_that_stays_is_named(fleet: ModelFleet) -> None:
     path = f"/api/v1/namespaces/{NAMESPACE}"
     fleet.model.holds = {path: "kubernetes"}
     run = fleet.run([])
-    assert run.outcome.unmet and "has no workload any more" in told(run)[0]
+    assert run.outcome.unmet and "has no workload any more" in lines_of(run)[0]
     del fleet.model.objects[path]
     assert fleet.run([]).outcome.unmet == ""
 
@@ -99,7 +99,7 @@ def test_the_policy_of_a_namespace_that_stays_is_named(fleet: ModelFleet) -> Non
     fleet.model.holds = {path: "example.com/backup"}
     run = fleet.run([])
     assert f"/api/v1/namespaces/{NAMESPACE}" not in fleet.model.objects
-    (said,) = told(run)
+    (said,) = lines_of(run)
     assert run.outcome.unmet and f"ClusterPropagationPolicy {NAMESPACE}" in said and 'finalizers "example.com/backup"' in said
     del fleet.model.objects[path]
     assert (fleet.run([]).outcome.unmet, fleet.run([]).writes) == ("", 0)
@@ -119,7 +119,7 @@ def test_an_eviction_that_the_rules_do_not_permit_fails_a_run_that_waits(fleet: 
     wanted = [replace(workload(), operation=Operation("Evict", "op-1", cluster="c1")), workload("other")]
     run = fleet.run(wanted)
     assert "Evict c1 of web is not carried out yet; the findings say what is in the way." in run.outcome.unmet
-    assert [line for line in told(run) if line.startswith("CM-FLEET-06") and "c1 is kept in spite of Requested" in line]
+    assert [line for line in lines_of(run) if line.startswith("CM-FLEET-06") and "c1 is kept in spite of Requested" in line]
     fleet.model.revive(member_name(SHOP, "c2"))
     run = fleet.run(wanted)
     assert run.outcome.unmet == "" and sum(run.pauses) > 300, "c2 has to be Ready for so long"
@@ -151,7 +151,7 @@ def test_a_run_that_ends_well_leaves_nothing_to_write_whenever_its_time_is_over(
 def test_where_a_run_does_not_wait_nothing_is_late(fleet: ModelFleet, run: Callable[[ModelFleet], ModelRun]) -> None:
     fleet.model.holds = {DEPLOYMENT: "karmada.io/binding-controller"}
     ended = run(fleet)
-    assert (ended.outcome.unmet, told(ended)) == ("", [])
+    assert (ended.outcome.unmet, lines_of(ended)) == ("", [])
 
 
 def test_a_run_that_says_nothing_of_workloads_waits_for_nothing(fleet: ModelFleet) -> None:

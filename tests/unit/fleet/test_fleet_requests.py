@@ -89,8 +89,8 @@ def test_writes_grow_with_the_workloads_alone_and_reads_not_at_all(act: str) -> 
 
 
 @pytest.mark.parametrize("seconds", [0, 0.01, 0.1, 10])
-def test_a_run_waits_twice_as_long_as_a_look_takes_and_never_long(seconds: float) -> None:
-    """What a look costs Karmada's API server, Karmada itself would need. A run that looks quickly waits for less than a second."""
+def test_a_run_waits_twice_as_long_as_an_observation_takes_and_never_long(seconds: float) -> None:
+    """An observation costs Karmada's API server what Karmada itself needs. A run that observes quickly waits for less than a second."""
     fleet = ModelFleet(read_seconds=seconds)
     run = fleet.run(workloads(FEW))
     took = seconds * (LISTS + GETS)
@@ -124,7 +124,7 @@ def calls(count: int, revisions: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("revisions", [1, 2])
-def test_no_workload_looks_through_what_others_have(revisions: int) -> None:
-    """Twice the workloads are twice the work: a workload that looked at all objects would make it four times."""
+def test_no_workload_reads_what_others_have(revisions: int) -> None:
+    """Twice the workloads are twice the work: a workload that read all objects would make it four times."""
     half, whole = calls(20, revisions), calls(40, revisions)
     assert whole < 2.1 * half

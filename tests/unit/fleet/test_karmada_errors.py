@@ -106,7 +106,7 @@ def run(failing: Failing) -> dict[str, Any]:
     return {**mesh_result(outcome.to_result(), {}), "workloads": outcome.extra["workloads"]}
 
 
-def requests_of_a_look() -> int:
+def requests_of_a_run() -> int:
     counting = Failing(karmada(), ANSWERS["503"], at=0)
     run(counting)
     return counting.asked
@@ -121,7 +121,7 @@ def test_no_answer_of_karmada_makes_a_run_delete_anything_and_the_status_says_so
     stored = Stored(
         ObjectKey(WORKLOAD, "ws", "default", "web"), {"metadata": {"name": "web", "generation": 1}, "spec": {}, "status": {}}, ""
     )
-    for number in range(1, requests_of_a_look() + 1):
+    for number in range(1, requests_of_a_run() + 1):
         result = run(Failing(model, ANSWERS[answer], at=number))
         assert dict(model.objects) == before, f"request {number}"
         parts = ItemParts()
@@ -207,7 +207,7 @@ class FailingWrites:
         )
 
 
-def there(model: KarmadaModel) -> tuple[set[str], dict[str, dict[str, str]]]:
+def state_of(model: KarmadaModel) -> tuple[set[str], dict[str, dict[str, str]]]:
     """Every object in Karmada, and what each member runs with which image."""
     return set(model.objects), {
         member: {f"{key.kind} {key.name}": model.image_in(member, key) if key.kind == "Deployment" else "" for key in sorted(copies)}
@@ -231,7 +231,7 @@ def test_whatever_karmada_answers_to_a_write_the_result_says_so_nothing_is_lost_
     start = prepared(course)
     straight = FailingWrites(copy.deepcopy(start))
     assert not straight.run(after, wait=True).unmet
-    goal = there(straight.model)
+    goal = state_of(straight.model)
     if not wait:
         straight = FailingWrites(copy.deepcopy(start))
         straight.run(after, wait=False)
@@ -248,12 +248,12 @@ def test_whatever_karmada_answers_to_a_write_the_result_says_so_nothing_is_lost_
                 # Nothing may be said of a write that may have been made: an answer of 4xx alone says that it was not.
                 assert stopped.outcome.changed or number == 1, where
             else:
-                assert outcome.findings or (wait and there(failing.model) == goal), f"{where}: the result says nothing of it"
+                assert outcome.findings or (wait and state_of(failing.model) == goal), f"{where}: the result says nothing of it"
             assert failing.failed, where
             for name in kept:
                 key = TenantObject("Deployment", name)
                 assert all(failing.model.image_in(member_name(TENANT, cluster), key) for cluster in "abc"), f"{where}: {name} is lost"
             again = FailingWrites(failing.model)
-            assert (again.run(after).unmet, there(failing.model)) == ("", goal), where
+            assert (again.run(after).unmet, state_of(failing.model)) == ("", goal), where
             calm = FailingWrites(failing.model)
             assert not calm.run(after).changed and not calm.asked, where

@@ -55,7 +55,7 @@ class Story:
 
     karmada: KarmadaModel
     wanted: FleetWorkload
-    requirements: tuple[ClusterRequirement, ...] = ()  # of the policy "there"
+    requirements: tuple[ClusterRequirement, ...] = ()  # of the policy "fixed"
     policies: dict[str, PlacementPolicy] = field(default_factory=dict)  # further ones
     connected: Collection[str] | None = NAMES  # by the mesh "edge"; None: nothing is known of it
     gone: bool = False
@@ -65,13 +65,13 @@ class Story:
             name: FleetCluster(name=name, member=member(name), labels=self.karmada.members[member(name)], zone=ZONES[name])
             for name in NAMES
         }
-        there = PlacementPolicy(name="there", strategy="FixedReplicas", requirements=self.requirements)
+        fixed = PlacementPolicy(name="fixed", strategy="FixedReplicas", requirements=self.requirements)
         fleets = {"all": Fleet(name="all", clusters=NAMES)}
         return FleetRequest(
             tenant=TENANT,
             clusters=clusters,
             fleets=fleets,
-            policies={"movable": MIGRATING, "there": there, **self.policies},
+            policies={"movable": MIGRATING, "fixed": fixed, **self.policies},
             connected={"edge": tuple(self.connected)} if self.connected is not None else {},
             workloads={} if self.gone else {"web": self.wanted},
         )
@@ -121,7 +121,7 @@ class Story:
         copies = self.karmada.running
         return "".join(name for name in NAMES if any(key.kind == kind for key in copies.get(member(name), {})))
 
-    def told(self) -> list[str]:
+    def finding_lines(self) -> list[str]:
         """Codes and sentences of the findings."""
         found = workload_status(self.request(), self.karmada.facts(), self.plan().decisions["web"]).findings
         return [f"{entry.code} {entry.summary}" for entry in found]
@@ -378,7 +378,7 @@ def test_an_id_is_carried_out_once_also_when_others_came_after_it(story: Story, 
     assert [story.karmada.revision_in(member(name), KEY) for name in NAMES] == before == [others + 2] * 3
     noted = next(annotations_of(found)[STATE_ANNOTATION] for path, found in story.karmada.objects.items() if path.endswith("policies/web"))
     state = state_of(noted)
-    assert state is not None and len(state.earlier) == min(others, REMEMBERED) and story.told() == []
+    assert state is not None and len(state.earlier) == min(others, REMEMBERED) and story.finding_lines() == []
 
 
 def test_an_id_that_was_used_for_another_operation_is_refused_with_what_it_was(story: Story) -> None:
@@ -391,8 +391,8 @@ def test_an_id_that_was_used_for_another_operation_is_refused_with_what_it_was(s
         story.operate(*operation)
         story.rounds(3)
         assert story.images() == "1 1 1" and story.plan().plan.empty
-        (told,) = story.told()
-        assert f"The id {operation[1]} was used for {said}, and each id is carried out once: give" in told and "CM-FLEET-05" in told
+        (line,) = story.finding_lines()
+        assert f"The id {operation[1]} was used for {said}, and each id is carried out once: give" in line and "CM-FLEET-05" in line
 
 
 def test_old_revisions_go_and_the_present_one_never_does(story: Story) -> None:
@@ -553,7 +553,7 @@ def test_a_global_service_is_in_every_cluster_of_the_fleet_and_stays_when_the_wo
     service = {"ports": [{"port": 80}], "global": True, "meshRef": {"name": "edge"}}
     story.karmada.members[member("a")] = {**TENANT.labels, "tier": "edge"}
     story.requirements = (ClusterRequirement("tier", "In", ("edge",)),)
-    story.wanted = replace(story.wanted, service=service, placement="there")
+    story.wanted = replace(story.wanted, service=service, placement="fixed")
     story.long_rounds(8)
     assert (story.homes(), story.homes("Service"), story.status()["phase"]) == ("a", "abc", "Available")
     assert story.plan().plan.empty
@@ -574,7 +574,7 @@ def test_clusters_of_clients_get_a_changed_global_service_when_all_clusters_with
         story.karmada.members[member(name)] = {**TENANT.labels, "tier": "edge"}
     story.requirements = (ClusterRequirement("tier", "In", ("edge",)),)
     service = {"ports": [{"port": 80}], "global": True, "meshRef": {"name": "edge"}}
-    story.wanted = replace(story.wanted, service=service, placement="there")
+    story.wanted = replace(story.wanted, service=service, placement="fixed")
     story.long_rounds(8)
     story.wanted = replace(story.wanted, service={**service, "ports": [{"port": 81}]})
     seen = [ports(story)]
@@ -590,7 +590,7 @@ def test_a_client_that_is_not_ready_does_not_stop_a_rollout(story: Story) -> Non
     story.karmada.members[member("a")] = story.karmada.members[member("b")] = {**TENANT.labels, "tier": "edge"}
     story.requirements = (ClusterRequirement("tier", "In", ("edge",)),)
     service = {"ports": [{"port": 80}], "global": True, "meshRef": {"name": "edge"}}
-    story.wanted = replace(story.wanted, service=service, placement="there")
+    story.wanted = replace(story.wanted, service=service, placement="fixed")
     story.long_rounds(8)
     story.karmada.kill(member("c"))
     story.change("web:2")
@@ -724,7 +724,7 @@ def test_without_migration_a_workload_stays_where_it_is_when_links_are_lost_and_
     story.karmada.wait(3600)
     story.rounds(4)
     assert (story.homes(), story.status()["phase"]) == ("abc", "Available")
-    said = [line for line in story.told() if "NotConnected" in line]
+    said = [line for line in story.finding_lines() if "NotConnected" in line]
     assert [line.split()[0] for line in said] == ["CM-FLEET-06"] * (3 - len(connected))
     assert all("migration.auto" in line for line in said) and "web: a is kept" in said[0]
     story.change("web:2")
@@ -741,7 +741,7 @@ def test_a_mesh_of_which_nothing_is_known_moves_nothing_and_is_named_once(story:
         story.rounds(2)
         story.karmada.wait(3600)
     assert (story.homes(), story.status()["phase"], "evictedClusters" in story.status()) == ("abc", "Available", False)
-    (said,) = story.told()
+    (said,) = story.finding_lines()
     assert said.startswith("CM-FLEET-06") and "ClusterMeshBinding edge does not exist, or this run was not given" in said
     story.gone = True
     story.rounds(3)
@@ -804,7 +804,7 @@ def test_the_rules_of_an_eviction_hold_for_links_too(story: Story, rules: dict[s
         story.karmada.wait(61)
         story.rounds(2)
     assert len(story.homes()) == 3 - left and set(connected) <= set(story.homes())
-    kept = [line for line in story.told() if "CM-FLEET-06" in line]
+    kept = [line for line in story.finding_lines() if "CM-FLEET-06" in line]
     assert len(kept) == 3 - len(connected) - left
 
 
@@ -854,7 +854,7 @@ def test_no_cluster_is_left_if_the_spread_would_not_be_met_without_it(story: Sto
     story.karmada.wait(3600)
     story.rounds(3)
     assert "evictedClusters" not in story.status()
-    assert [line for line in story.told() if "the others are in 1 zone, and the spread asks for 2" in line]
+    assert [line for line in story.finding_lines() if "the others are in 1 zone, and the spread asks for 2" in line]
 
 
 def test_what_is_beside_a_workload_goes_where_the_scheduler_put_the_workload(story: Story) -> None:
@@ -933,7 +933,11 @@ def test_a_cluster_is_left_by_request_until_the_return_is_asked_for(story: Story
 def test_an_eviction_by_request_waits_for_the_rules_and_says_so(story: Story) -> None:
     evicting(story, min_available_percent=100)
     assert (asked(story, "Evict", "op-1", "b"), story.homes()) == ("Accepted", "abc")
-    assert [line for line in story.told() if "CM-FLEET-06" in line and "b is kept in spite of Requested: 4 replicas would be left" in line]
+    assert [
+        line
+        for line in story.finding_lines()
+        if "CM-FLEET-06" in line and "b is kept in spite of Requested: 4 replicas would be left" in line
+    ]
     evicting(story, min_available_percent=50)
     story.rounds(2)
     assert (story.status()["lastOperation"]["result"], story.homes()) == ("Complete", "ac")
@@ -947,7 +951,7 @@ def test_an_eviction_by_request_is_not_counted_and_never_leaves_the_last_good_cl
     story.rounds(3)
     assert [row["clusterName"] for row in story.status()["placements"]] == ["c"]
     assert asked(story, "Evict", "op-2", "c") == "Accepted"
-    assert [line for line in story.told() if "c is kept in spite of Requested: no other cluster" in line]
+    assert [line for line in story.finding_lines() if "c is kept in spite of Requested: no other cluster" in line]
 
 
 @pytest.mark.parametrize("kind", ["Evict", "Return"])
@@ -955,7 +959,7 @@ def test_an_operation_on_a_cluster_that_the_placement_has_not_is_invalid_and_say
     evicting(story)
     assert (asked(story, kind, "op-1", "nowhere"), story.homes()) == ("Invalid", "abc")
     assert "nowhere is none of the clusters that the placement permits: a, b, c." in story.status()["lastOperation"]["message"]
-    assert [line for line in story.told() if line.startswith("CM-FLEET-05")]
+    assert [line for line in story.finding_lines() if line.startswith("CM-FLEET-05")]
 
 
 def test_all_workloads_of_a_tenant_share_a_budget_of_evictions(story: Story) -> None:

@@ -45,9 +45,9 @@ def karmada() -> KarmadaModel:
     return KarmadaModel(tenant=TENANT, members={member_name(TENANT, name): TENANT.labels for name in NAMES})
 
 
-def request(there: tuple[str, ...] = NAMES, **more: Any) -> FleetRequest:
-    """The wish of a tenant whose Fleet, weights and waves name all clusters, of which some are there."""
-    clusters = {name: FleetCluster(name=name, member=member_name(TENANT, name)) for name in there}
+def request(existing: tuple[str, ...] = NAMES, **more: Any) -> FleetRequest:
+    """The request of a tenant whose Fleet, weights and waves name all clusters, of which some exist."""
+    clusters = {name: FleetCluster(name=name, member=member_name(TENANT, name)) for name in existing}
     policy = PlacementPolicy(name="where", strategy="Weighted", weights=dict.fromkeys(NAMES, 1))
     waves = RolloutRules(waves=tuple((name,) for name in NAMES))
     web = FleetWorkload(name="web", fleet="all", placement="where", replicas=6, template=TEMPLATE, rollout=waves)
@@ -55,16 +55,16 @@ def request(there: tuple[str, ...] = NAMES, **more: Any) -> FleetRequest:
     return FleetRequest(tenant=TENANT, clusters=clusters, **{**usual, **more})
 
 
-def rounds(model: KarmadaModel, wish: FleetRequest, count: int = 8) -> FleetPlan:
+def rounds(model: KarmadaModel, wanted: FleetRequest, count: int = 8) -> FleetPlan:
     for _ in range(count):
-        model.write(plan_fleet(wish, model.facts(), "karmada").plan.steps)
+        model.write(plan_fleet(wanted, model.facts(), "karmada").plan.steps)
         model.settle()
-    return plan_fleet(wish, model.facts(), "karmada")
+    return plan_fleet(wanted, model.facts(), "karmada")
 
 
-def status(model: KarmadaModel, wish: FleetRequest, planned: FleetPlan) -> tuple[Mapping[str, Any], list[str]]:
+def status(model: KarmadaModel, wanted: FleetRequest, planned: FleetPlan) -> tuple[Mapping[str, Any], list[str]]:
     """Status of the workload, and the codes of all findings of the round."""
-    found = workload_status(wish, model.facts(), planned.decisions["web"])
+    found = workload_status(wanted, model.facts(), planned.decisions["web"])
     return found.status, [entry.code for entry in (*planned.plan.problems, *found.findings)]
 
 
@@ -75,21 +75,21 @@ def condition(found: Mapping[str, Any], kind: str) -> tuple[str, str, str]:
 @examples(30)
 @given(st.sets(st.sampled_from(NAMES)))
 def test_clusters_that_are_deleted_are_named_and_all_heals_when_they_are_back(deleted: set[str]) -> None:
-    model, there = karmada(), tuple(name for name in NAMES if name not in deleted)
+    model, existing = karmada(), tuple(name for name in NAMES if name not in deleted)
     rounds(model, request())
-    wish = request(there)
-    planned = rounds(model, wish)
-    found, codes = status(model, wish, planned)
+    wanted = request(existing)
+    planned = rounds(model, wanted)
+    found, codes = status(model, wanted, planned)
     holds, reason, message = condition(found, "ClustersFound")
     assert (holds, reason) == (("False", "ClustersMissing") if deleted else ("True", "ClustersFound"))
     for place in ("Fleet all", "PlacementPolicy where", "its own rollout.waves"):
         said = message.partition(f"{place} names ")[2].partition(";")[0].rstrip(".")
         assert set(said.replace(" and ", ", ").split(", ")) - {""} == deleted, message
-    assert codes.count("CM-FLEET-11") == (1 if deleted and there else 0), codes
-    fleet = fleet_statuses(wish, model.facts())[0]
+    assert codes.count("CM-FLEET-11") == (1 if deleted and existing else 0), codes
+    fleet = fleet_statuses(wanted, model.facts())[0]
     assert (condition(fleet, "Ready")[1] == "ClustersMissing") == bool(deleted)
-    if there:
-        assert {row["clusterName"] for row in found["placements"]} == set(there)
+    if existing:
+        assert {row["clusterName"] for row in found["placements"]} == set(existing)
         assert found["phase"] == "Available", "it goes where it may, and says what it misses"
     else:
         assert codes == ["CM-FLEET-02"], "the same cause makes one finding"
@@ -102,7 +102,7 @@ NOWHERE: Final = PlacementPolicy(name="where", strategy="FixedReplicas", require
 
 
 @pytest.mark.parametrize(
-    ("there", "more", "namespace", "code"),
+    ("existing", "more", "namespace", "code"),
     [
         (NAMES, {}, FOREIGN, "CM-FLEET-04"),
         (NAMES, {"fleets": {}}, None, "CM-FLEET-02"),
@@ -113,11 +113,13 @@ NOWHERE: Final = PlacementPolicy(name="where", strategy="FixedReplicas", require
     ],
     ids=["foreign-namespace", "no-fleet", "no-policy", "no-cluster-fits", "all-clusters-deleted", "two-clusters-deleted"],
 )
-def test_one_cause_makes_one_finding(there: tuple[str, ...], more: dict[str, Any], namespace: Mapping[str, Any] | None, code: str) -> None:
-    model, wish = karmada(), request(there, **more)
+def test_one_cause_makes_one_finding(
+    existing: tuple[str, ...], more: dict[str, Any], namespace: Mapping[str, Any] | None, code: str
+) -> None:
+    model, wanted = karmada(), request(existing, **more)
     facts = replace(model.facts(), namespace=namespace) if namespace else model.facts()
-    planned = plan_fleet(wish, facts, "karmada")
-    found = workload_status(wish, facts, planned.decisions["web"])
+    planned = plan_fleet(wanted, facts, "karmada")
+    found = workload_status(wanted, facts, planned.decisions["web"])
     assert [entry.code for entry in (*planned.plan.problems, *found.findings)] == [code]
     assert condition(found.status, "Ready")[2] or code == "CM-FLEET-11", "the status itself has the reason too"
 
@@ -127,12 +129,12 @@ def test_one_cause_makes_one_finding(there: tuple[str, ...], more: dict[str, Any
 def test_a_global_service_of_the_tenants_own_is_named_and_none_is_asked_for_in_its_place(
     taken: frozenset[str], service: Mapping[str, Any] | None
 ) -> None:
-    wish = request(taken_services=taken)
-    wish = replace(wish, workloads={"web": replace((wish.workloads or {})["web"], service=service)})
+    wanted = request(taken_services=taken)
+    wanted = replace(wanted, workloads={"web": replace((wanted.workloads or {})["web"], service=service)})
     model = karmada()
-    found, codes = status(model, wish, rounds(model, wish))
+    found, codes = status(model, wanted, rounds(model, wanted))
     clash, asks = service is GLOBAL and "fleet-web" in taken, service is GLOBAL and "fleet-web" not in taken
-    assert [row["name"] for row in global_services(wish)] == (["fleet-web"] if asks else [])
+    assert [row["name"] for row in global_services(wanted)] == (["fleet-web"] if asks else [])
     assert condition(found, "ServiceGlobal")[:2] == (("False", "NameTaken") if clash else ("True", "Asked") if asks else ("", ""))
     assert codes == (["CM-FLEET-12"] if clash else [])
     assert found["phase"] == "Available", "the workload itself runs as it should"
@@ -142,7 +144,7 @@ def test_the_namespace_of_a_tenant_has_the_mark_of_the_operator_and_takes_that_o
     model = karmada()
     marks = []
     for operator in ("one", "two", ""):
-        wish = request(operator=operator)
-        assert rounds(model, wish).plan.empty
+        wanted = request(operator=operator)
+        assert rounds(model, wanted).plan.empty
         marks.append(((model.facts().namespace or {})["metadata"].get("annotations") or {}).get(OPERATOR_ANNOTATION))
     assert marks[:2] == ["one", "two"]
