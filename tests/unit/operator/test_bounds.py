@@ -67,20 +67,20 @@ def test_the_oldest_objects_count_and_the_newest_are_refused_whatever_the_order_
 
 
 def test_an_object_counts_again_when_an_older_one_is_deleted() -> None:
-    told: list[ObjectKey] = []
-    store = Store(lambda changed, *_: told.append(changed), lambda: 0.0, WorkspaceBounds(objects=2))
+    reported: list[ObjectKey] = []
+    store = Store(lambda changed, *_: reported.append(changed), lambda: 0.0, WorkspaceBounds(objects=2))
     items = [item(LOUD, f"s{number}", number) for number in range(3)]
     store.replace(URL, SERVICE, items)
     assert refused(store, SERVICE, LOUD) == ["s2"]
     going = {**items[0], "metadata": {**items[0]["metadata"], "deletionTimestamp": "2026-11-02T00:00:00Z"}}
     store.put(URL, SERVICE, going)
     assert refused(store, SERVICE, LOUD) == ["s2"], "what is being deleted still takes its place"
-    told.clear()
+    reported.clear()
     store.missing(URL, SERVICE, going)
     store.replace(URL, SERVICE, items[1:])
     store._clock = lambda: 1e9
     store.replace(URL, SERVICE, items[1:])
-    assert refused(store, SERVICE, LOUD) == [] and key(SERVICE, LOUD, "s2") in told
+    assert refused(store, SERVICE, LOUD) == [] and key(SERVICE, LOUD, "s2") in reported
 
 
 @pytest.mark.parametrize(

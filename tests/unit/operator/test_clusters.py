@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The management plane as the operator keeps it: whose meshes are looked at again, and what is kept of a Secret."""
+"""The management plane as the operator keeps it: which meshes are reconciled again, and what is kept of a Secret."""
 
 from __future__ import annotations
 
@@ -140,11 +140,11 @@ def test_an_unlabelled_secret_that_clusters_of_two_workspaces_name_is_refused_al
         "users": [{"name": "c", "user": {"token": "t"}}],
     }
     text = json.dumps({**server, "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]})
-    there = {"metadata": {"name": "c1-kubeconfig"}, "data": {"kubeconfig": base64.b64encode(text.encode()).decode()}}
+    unlabelled_secret = {"metadata": {"name": "c1-kubeconfig"}, "data": {"kubeconfig": base64.b64encode(text.encode()).decode()}}
     seen = Stored(ObjectKey(CLUSTER, "ws1", "default", "c1"), {"metadata": {"annotations": {"kcp.io/cluster": "ws1"}}}, "url")
     for allowed, others, usable in ((True, [], True), (False, [], False), (True, [cluster("c1", "ws2")], False)):
         api = Secrets()
-        api.secret = there
+        api.secret = unlabelled_secret
         clusters = clusters_of(api, lambda _: None, unlabelled=allowed)
         clusters.objects.replace([cluster("c1", "ws1"), *others])
         assert isinstance(clusters.resolve(KEY, "c1", seen), SealedKubeconfig) is usable

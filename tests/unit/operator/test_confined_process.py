@@ -149,10 +149,10 @@ def test_it_can_open_no_file_of_the_operator(processes: ConfinedProcesses, tmp_p
 
 
 def test_it_can_read_what_python_tls_and_the_resolver_need(processes: ConfinedProcesses) -> None:
-    there = [
+    present = [
         path for path in ("/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/ssl/certs", "/dev/urandom") if os.path.exists(path)
     ]
-    needed = (*there, os.path.realpath(os.__file__), os.path.realpath(pytest.__file__))
+    needed = (*present, os.path.realpath(os.__file__), os.path.realpath(pytest.__file__))
     assert {path: found for path, found in ask(processes, "read", *needed).items() if found != "read"} == {}
 
 

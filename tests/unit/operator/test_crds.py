@@ -64,8 +64,8 @@ def test_a_right_example_has_no_field_that_the_schema_would_drop() -> None:
 def test_every_field_of_the_schema_is_understood_by_the_engine(kind: str) -> None:
     """Each is in an example that the engine takes."""
     taken = [example.spec for example in examples() if example.kind == kind and example.engine and example.schema]
-    there = {path for spec in taken for path in paths_of(spec, SPECS[kind])}
-    assert {path for path, _schema in nodes(SPECS[kind])} - there == set()
+    covered = {path for spec in taken for path in paths_of(spec, SPECS[kind])}
+    assert {path for path, _schema in nodes(SPECS[kind])} - covered == set()
 
 
 ELSEWHERE = {
@@ -120,7 +120,7 @@ def test_a_default_of_the_schema_changes_nothing_to_the_engine() -> None:
     for kind in LISTS:
         bare = changed(kind, wide.get(kind, {}))
         filled = _filled(bare, SPECS[kind])
-        assert (filled != bare) is (kind in {there for there, _path in defaults})
+        assert (filled != bare) is (kind in {of for of, _path in defaults})
         one, other = (desired_of({LISTS[kind]: [{"name": "x", **spec}]}, MESH) for spec in (bare, filled))
         assert not one.refused and one == other
     bare = changed("ClusterMeshBinding", {"topology": {}})
@@ -147,8 +147,8 @@ def test_nothing_of_a_status_is_lost(made: Made) -> None:
 @pytest.mark.parametrize("kind", sorted(SCHEMAS))
 def test_every_field_of_a_status_is_one_that_is_written(kind: str) -> None:
     schema = SCHEMAS[kind]["properties"]["status"]
-    there = {path for made in statuses() if made.kind == kind for path in paths_of(made.status, schema)}
-    assert {path for path, _schema in nodes(schema)} - there == set()
+    covered = {path for made in statuses() if made.kind == kind for path in paths_of(made.status, schema)}
+    assert {path for path, _schema in nodes(schema)} - covered == set()
 
 
 def test_every_text_of_a_spec_is_bounded() -> None:

@@ -218,7 +218,7 @@ def test_all_that_can_be_written_is_memory_of_limited_size() -> None:
     writable = {m["mountPath"]: volumes[m["name"]]["emptyDir"] for m in pod["containers"][0]["volumeMounts"] if not m.get("readOnly")}
     assert set(writable) == {"/dev/shm", "/tmp"}
     assert all(volume["medium"] == "Memory" and volume["sizeLimit"] for volume in writable.values())
-    assert volumes["kcp"]["secret"]["defaultMode"] & 0o337 == 0, "the user and the group of the pod read it, and nobody else"
+    assert volumes["kcp"]["secret"]["defaultMode"] & 0o337 == 0, "the user and the group of the pod read it, and no other user"
 
 
 def test_probes_metrics_and_service_meet_the_server_of_the_operator() -> None:
@@ -250,7 +250,7 @@ def test_probes_restart_what_is_dead_and_nothing_that_waits() -> None:
 
     try:
         assert failing() == set()
-        # While kcp is away no replica is restarted: that would end the plays that run, and mend nothing.
+        # While kcp is away no replica is restarted: that would end the plays that run, and repair nothing.
         state["ready"] = False
         assert failing() == {"readinessProbe"}
         state.update(alive=False, ready=True)
@@ -280,7 +280,9 @@ def test_the_network_policy_keeps_the_pod_from_metadata_services_and_denied_rang
     # DNS over both transports (RFC 1035, 4.2), HTTPS, the port of a kube-apiserver by default, and that of etcd's clients.
     open_ports = {(port["port"], port["protocol"]) for rule in policy["spec"]["egress"] for port in rule["ports"]}
     assert open_ports == {(53, "UDP"), (53, "TCP"), (443, "TCP"), (6443, "TCP"), (2379, "TCP")}
-    assert [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]] == ["http"], "nobody scrapes unasked"
+    assert [port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]] == ["http"], (
+        "without metrics.from no peer may scrape"
+    )
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Events in a tenant's workspace: one for each object and reason, counted up; where they are not wanted, nobody asks again soon."""
+"""Events in a tenant's workspace: one for each object and reason, counted up; where they are refused, the operator does not retry soon."""
 
 from __future__ import annotations
 

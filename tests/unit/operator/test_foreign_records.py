@@ -97,8 +97,8 @@ def test_records_of_another_source_lead_to_no_play_and_are_not_changed_and_are_r
     assert platform.world.runs == [] and json.dumps(platform.world.config_maps) == platform.before
     reason, source = (UNKNOWN, "unknown") if "older version" in case else (ANOTHER, BEFORE)
     assert platform.foreign.counts == {ANOTHER: 0, UNKNOWN: 0, reason: 1}
-    told = [record.__dict__["fields"] for record in logged.records if record.__dict__["fields"]["event"] == "records_of_another_source"]
-    assert [(line["count"], line["source"]) for line in told] == [(1, source)] and "--take-over-records" in told[0]["reason"]
+    reported = [record.__dict__["fields"] for record in logged.records if record.__dict__["fields"]["event"] == "records_of_another_source"]
+    assert [(line["count"], line["source"]) for line in reported] == [(1, source)] and "--take-over-records" in reported[0]["reason"]
     if case in HELD:
         assert platform.reason() == RECORD_OF_ANOTHER_SOURCE and platform.world.phase() == "Error"
         assert platform.world.phase(SERVICE, "nginx") == "Pending"
@@ -192,8 +192,8 @@ def test_with_kcp_a_record_of_an_older_version_holds_no_other_mesh() -> None:
 
 
 def test_without_kcp_the_key_of_a_record_of_an_older_version_tells_whose_it_is() -> None:
-    maps, here, there = FakeRecords(), "uid-here", BEFORE
-    keys = [MeshKey(workspace_of(identity, "team-a"), "team-a", "edge") for identity in (here, there)]
+    maps, here, former = FakeRecords(), "uid-here", BEFORE
+    keys = [MeshKey(workspace_of(identity, "team-a"), "team-a", "edge") for identity in (here, former)]
     for key in keys:
         records_of(maps, "any").remember(key, "u", ["c1"])
         del maps[name_of(key)]["data"]["source"]
@@ -251,7 +251,7 @@ def test_while_the_identity_of_the_source_cannot_be_read_nothing_is_an_orphan_an
     assert [record.key for record in foreign.own(1.0)] == [KEY]
 
 
-def test_a_record_that_changes_while_it_is_taken_over_is_taken_over_with_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_changes_while_it_is_taken_over_is_taken_over_with_the_next_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     platform = Platform(OTHER_MARK)
     platform.start(BEFORE)
     write, met = platform.world.config_maps.merge_patch, list[str]()
@@ -278,15 +278,15 @@ def test_a_record_that_changes_while_it_is_taken_over_is_taken_over_with_the_nex
     ],
 )
 def test_the_identity_is_the_uid_of_one_object_and_is_read_once(read: Callable[[Any], str], path: str) -> None:
-    asked, there = list[str](), [False]
+    asked, exists = list[str](), [False]
 
     def get(wanted: str) -> dict[str, Any] | None:
         asked.append(wanted)
-        return {"metadata": {"uid": "u1"}} if there[0] else None
+        return {"metadata": {"uid": "u1"}} if exists[0] else None
 
     connections: Any = SimpleNamespace(own=lambda: SimpleNamespace(get=get))
     identity = SourceIdentity(connections, read)
     with pytest.raises(ServerRefused, match="identity of the source"):
         identity()
-    there[0] = True
+    exists[0] = True
     assert (identity(), identity(), asked) == ("u1", "u1", [path, path])

@@ -149,7 +149,7 @@ def test_an_object_of_a_fleet_gets_the_status_that_its_row_says_and_without_one_
     for (kind, name), row in rows.items():
         result[kind.reported].append({"name": name, **({"status": row} if kind is FleetKind.WORKLOAD else row)})
     result.pop(unread, None)
-    there = {key: row for key, row in rows.items() if key[0].reported in result}
+    read_rows = {key: row for key, row in rows.items() if key[0].reported in result}
     found = [stored(kind.value, name, 2, status) for (kind, name), status in objects.items()]
     entries = [{"kind": s.key.kind, "name": s.key.name, "generation": 2, "status": s.obj["status"]} for s in found]
     parts = ItemParts()
@@ -157,7 +157,7 @@ def test_an_object_of_a_fleet_gets_the_status_that_its_row_says_and_without_one_
     reason, message = failure_of(result)
     assert head.keys() >= result.keys() and failure_of(head) == (reason, message)
     for one, status in fleet_statuses(found, head, parts, NOW):
-        row = there.get((FleetKind(one.key.kind), one.key.name))
+        row = read_rows.get((FleetKind(one.key.kind), one.key.name))
         if row is None:
             assert status == (interrupted_status(one, reason, message, NOW) if reason else None)
             continue
@@ -166,7 +166,7 @@ def test_an_object_of_a_fleet_gets_the_status_that_its_row_says_and_without_one_
         whole, before = advised_status(one, measured_status(one, row, NOW), result, NOW), one.obj["status"]
         assert sent(status) == (sent(whole) if not before or worth_writing(before, whole, NOW) else None)
     phases = [(row.get("status") or row).get("phase") for kind in FleetKind for row in head.get(kind.reported, ())]
-    assert sorted(phases) == sorted(row["phase"] for row in there.values()), "when to look again follows from them"
+    assert sorted(phases) == sorted(row["phase"] for row in read_rows.values()), "the time of the next check follows from them"
 
 
 def test_new_revisions_that_do_not_fit_into_one_answer_come_with_the_next_ones(monkeypatch: pytest.MonkeyPatch) -> None:

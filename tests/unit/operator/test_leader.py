@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Who leads: one at a time, another one soon after, and nobody who is not sure of it."""
+"""Who leads: one at a time, another one soon after, and no replica that is not sure of it."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def test_of_many_that_start_at_once_under_one_name_one_leads(leases: Leases) -> 
     assert known(leases.lease)["spec"]["leaseTransitions"] >= 5
 
 
-def test_whoever_was_slower_by_one_request_does_not_lead(leases: Leases) -> None:
+def test_a_replica_that_was_slower_by_one_request_does_not_lead(leases: Leases) -> None:
     class Overtaken(Leases):
         def get(self, path: str) -> dict[str, Any] | None:
             found = super().get(path)
@@ -270,7 +270,7 @@ def test_whoever_was_slower_by_one_request_does_not_lead(leases: Leases) -> None
     assert election(overtaken).lead(lambda: pytest.fail("two lead"), lambda: None, clock)  # type: ignore[arg-type]  # a clock with the one method of an Event that is used
 
 
-def test_whoever_waits_can_be_stopped(leases: Leases) -> None:
+def test_a_replica_that_waits_can_be_stopped(leases: Leases) -> None:
     leases.lease = held_by("other")
     stop = Event()
     thread = Thread(target=lambda: election(leases).lead(lambda: pytest.fail("it led"), lambda: None, stop))

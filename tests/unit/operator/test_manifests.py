@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What kcp is told: that the operator can do its work, and nobody more than his own. On a kcp: tests/integration/test_kcp_setup.py."""
+"""What kcp is given: what the work of the operator needs, and no more for any user. On a kcp: tests/integration/test_kcp_setup.py."""
 
 from __future__ import annotations
 

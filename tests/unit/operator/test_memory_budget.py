@@ -46,7 +46,7 @@ class World:
     def list(self, objects: Iterable[Object], kind: str = SERVICE) -> None:
         self.store.replace(URL, kind, objects)
 
-    def look(self) -> None:
+    def check_again(self) -> None:
         self.now += REFUSED_AGAIN
         self.store.check_bounds()
 
@@ -75,7 +75,7 @@ def test_an_object_that_grows_displaces_none_of_other_workspaces() -> None:
     world.list([item("old", "s0", 0), *(item(f"w{number}", "s", number, size=60) for number in range(1, 20))])
     before = world.accepted()
     world.store.put(URL, SERVICE, item("old", "s0", 0, size=500))
-    world.look()
+    world.check_again()
     assert before - {("old", "s0")} <= world.accepted()
 
 
@@ -86,7 +86,7 @@ def test_the_statuses_of_a_workspace_can_grow_when_others_have_used_up_the_memor
     assert any(one.beyond for one in world.store.of_kind(SERVICE))
     for obj in mine:
         world.store.put(URL, SERVICE, obj | {"status": {"phase": "Exported", "text": "x" * 400}})
-        world.look()
+        world.check_again()
     assert {(QUIET, f"s{number:02}") for number in range(60)} <= world.accepted()
 
 
@@ -98,7 +98,7 @@ def test_what_becomes_free_goes_to_refused_objects_when_they_are_listed_again() 
     world.list([item("two", "late", 900, size=100)])
     world.now = 1e6
     world.list([item("two", "late", 900, size=100)])  # those that are missing are forgotten now
-    world.look()
+    world.check_again()
     world.list([item("two", "late", 900, size=100)])
     assert world.accepted() == {("two", "late")}
 
@@ -109,7 +109,7 @@ def test_a_deletion_goes_on_when_the_memory_for_all_is_used_up() -> None:
     world.list(objects)
     assert not {("w39", "s0"), ("w39", "s1")} & world.accepted()
     world.store.put(URL, SERVICE, item("w39", "s0", 78, size=30, deletionTimestamp="2026-11-02T00:00:00Z"))
-    world.look()
+    world.check_again()
     assert ("w39", "s0") in world.accepted() and ("w39", "s1") not in world.accepted()
 
 
@@ -158,10 +158,10 @@ def test_after_a_restart_the_same_objects_are_accepted_in_whatever_order_they_ar
             Random(seed).shuffle(order)
         world.list(order)
         world.list((), BINDING)  # now all is listed
-        world.look()
+        world.check_again()
         for _list in range(2):  # stubs are received anew with the next list, after what is newer has made room for them
             world.list(order)
-            world.look()
+            world.check_again()
         assert world.store.ignored == 0
         found.append(world.accepted())
     assert found[0] == found[1]

@@ -107,7 +107,7 @@ def test_a_changed_secret_touches_the_meshes_of_its_namespace_alone() -> None:
     clusters = clusters_of(server, touched.append)
     places = [("ws-a", "team-a"), ("ws-b", "team-b")]
     clusters.poll(places)
-    assert touched == [], "the first look has nothing to compare with"
+    assert touched == [], "the first read has nothing to compare with"
     server.secrets[0]["metadata"]["resourceVersion"] = "2"
     clusters.poll(places)
     server.secrets.pop()

@@ -238,7 +238,7 @@ def test_a_silent_karmada_keeps_no_turn_from_its_end(monkeypatch: pytest.MonkeyP
     try:
         assert fleets.asked.wait(60)
         before = len(ended)
-        wait_for(lambda: len(ended) > before + 3, what="turns are looked at all the same", every=0.01)
+        wait_for(lambda: len(ended) > before + 3, what="turns are checked all the same", every=0.01)
     finally:
         operator.stop.set()
         fleets.answers.set()
@@ -291,8 +291,8 @@ def test_no_record_of_another_source_is_an_orphan_and_the_platform_sees_how_many
     shown = [config_map | {"data": config_map["data"] | {"source": "before"}}]
     server: Any = OneServer()
     server.server.page = lambda path, **_: {"metadata": {}, "items": shown if path.endswith("/configmaps") else []}
-    told = "/apiexports/edge-portal-networking" if source == "kcp" else "/namespaces/kube-system"
-    server.server.get = lambda path: {"metadata": {"uid": "now"}} if path.endswith(told) else None
+    identity_path = "/apiexports/edge-portal-networking" if source == "kcp" else "/namespaces/kube-system"
+    server.server.get = lambda path: {"metadata": {"uid": "now"}} if path.endswith(identity_path) else None
     settings = Settings(kcp_kubeconfig="/kcp", mgmt_kubeconfig="/mgmt", node_id="one", source=source, orphan_grace=0.0)
     operator = Operator(settings, server, server, Metrics(), Event())
     operator._records.load()

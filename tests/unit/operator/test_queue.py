@@ -207,7 +207,7 @@ def test_a_resync_does_not_cut_the_wait_after_a_failure_short(queue: FairQueue[M
     assert queue.get(timeout=0) is None
 
 
-def test_whoever_waits_is_woken_by_a_mesh_by_its_time_and_by_the_end() -> None:
+def test_a_worker_that_waits_is_woken_by_a_mesh_by_its_time_and_by_the_end() -> None:
     queue = FairQueue[MeshKey](clock=time.monotonic)
     found: list[MeshKey | None] = []
     threads = [threading.Thread(target=lambda: found.append(queue.get())) for _ in range(3)]
@@ -355,7 +355,7 @@ def test_a_turn_is_ended_only_where_others_wait_for_its_worker(queue: FairQueue[
         queue.add(key(name))
         assert queue.get(timeout=0) == key(name)
     clock.now += TOO_LONG + 1
-    assert queue.overdue() == [], "nobody waits"
+    assert queue.overdue() == [], "no mesh waits"
     queue.add(key("a", "another"))
     assert queue.overdue() == [], "its workspace has a turn already"
     queue.add(key("c"))
@@ -440,7 +440,7 @@ def test_a_mesh_that_was_slow_once_needs_several_quick_turns_to_be_quick_again()
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """Anything in any order, against a model that knows only which meshes somebody still wants, and which are out."""
+    """Anything in any order, against a model that knows only which meshes are still wanted, and which are out."""
 
     keys = st.builds(key, st.sampled_from("ab"), st.sampled_from("xy"))
 

@@ -86,7 +86,7 @@ def records_of(
 
 
 class World:
-    """A workspace with a mesh of two clusters, and a runner that answers as it is told."""
+    """A workspace with a mesh of two clusters, and a runner that gives the answer that a test sets."""
 
     def __init__(
         self,
@@ -202,21 +202,21 @@ def broken(request: RunRequest) -> RunResult:
     return RunResult(state=RunState.FAILED, rc=4, mesh_result=None, last_task="Connect the clusters", seconds=1.0)
 
 
-def looks(
+def dry_run_finds(
     world: World, *, steps: int, linked: bool = True, phase: str = "Connected", seconds: int = 120, kept: tuple[str, ...] = ()
 ) -> list[Any]:
-    """What the next look finds; where the names of the services are put that it is asked about."""
+    """Set what the next dry run finds. Return the list to which it adds the names of the services that it is asked about."""
     status = {**world.status(), "phase": phase}
     asked: list[Any] = []
 
-    def look(question: MeshQuestion) -> DryRun:
+    def dry_run(question: MeshQuestion) -> DryRun:
         names = [entry["name"] for entry in question.request.cilium_mesh["globalServices"]]
         asked.append(names)
         rows = [{"name": name, "phase": "Degraded", "conditions": [ready("Ready", holds=False)]} for name in names]
         result = {"status": {"binding": status, "globalServices": rows}, "requeueSeconds": seconds}
         return DryRun(steps=steps, linked=linked, kept=frozenset(kept), result=result)
 
-    world.dry_run = look
+    world.dry_run = dry_run
     return asked
 
 
@@ -280,15 +280,15 @@ def test_a_mesh_waits_for_its_clusters_and_nothing_is_run(world: World) -> None:
 
 def test_what_was_carried_out_is_looked_at_before_it_is_run_again(world: World) -> None:
     world.reconcile()
-    looks(world, steps=0)
+    dry_run_finds(world, steps=0)
     written = len(world.kcp.writes)
     found = world.reconcile()
     assert len(world.runs) == 1 and found.seconds == 120.0
     assert len(world.kcp.writes) == written, "a status that says the same is not written"
-    looks(world, steps=0, phase="Degraded")
+    dry_run_finds(world, steps=0, phase="Degraded")
     world.reconcile()
     assert len(world.runs) == 1 and world.phase() == "Degraded"
-    looks(world, steps=2, linked=False)
+    dry_run_finds(world, steps=2, linked=False)
     world.reconcile()
     assert len(world.runs) == 2 and "cilium_mesh_binding_status" not in world.runs[-1].variables, "the links need something"
 
@@ -298,7 +298,7 @@ def test_no_item_makes_the_operator_check_its_mesh_all_the_time(asked: int, got:
     """A failover that has to be detected within a second asks for a check every second."""
     world.answer = lambda request: connected(request, requeueSeconds=asked)
     assert world.reconcile().seconds == got
-    looks(world, steps=0, seconds=asked)
+    dry_run_finds(world, steps=0, seconds=asked)
     assert world.reconcile().seconds == got
 
 
@@ -313,14 +313,14 @@ def test_a_mesh_that_was_never_carried_out_has_a_dry_run_before_its_first_run(wo
 
 def test_a_change_of_items_leaves_links_alone_that_were_good_within_the_check_interval(world: World) -> None:
     world.reconcile()
-    asked, before = looks(world, steps=0), world.kcp.find(BINDING, "edge")
+    asked, before = dry_run_finds(world, steps=0), world.kcp.find(BINDING, "edge")
     world.kcp.put(SERVICE, "nginx", NGINX)
     again = world.reconcile()
     assert asked == [] and len(world.runs) == 2, "there is something to do for sure"
     assert world.runs[-1].variables["cilium_mesh_binding_status"]["phase"] == "Connected"
     assert world.phase(SERVICE, "nginx") == "Exported"
-    assert world.kcp.find(BINDING, "edge") == before and before, "nobody has looked at its links"
-    assert again.seconds is not None and 295 < again.seconds < 300, "they are looked at when they would have been without the change"
+    assert world.kcp.find(BINDING, "edge") == before and before, "no run has read its links"
+    assert again.seconds is not None and 295 < again.seconds < 300, "they are checked when they would have been without the change"
     world.reconcile()
     assert asked == [["nginx"]] and len(world.runs) == 2
 
@@ -328,7 +328,7 @@ def test_a_change_of_items_leaves_links_alone_that_were_good_within_the_check_in
 @pytest.mark.parametrize("what", ["binding", "credentials", "time"])
 def test_links_that_may_need_something_are_looked_at_first(world: World, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     world.reconcile()
-    asked = looks(world, steps=1, linked=False)
+    asked = dry_run_finds(world, steps=1, linked=False)
     world.kcp.put(SERVICE, "nginx", NGINX)
     if what == "binding":
         world.kcp.put(BINDING, "edge", {**REFS, "meshConfig": {"serviceType": "NodePort"}})
@@ -342,17 +342,17 @@ def test_links_that_may_need_something_are_looked_at_first(world: World, monkeyp
 
 
 @pytest.mark.parametrize("phase", ["Connected", "Degraded"])
-def test_what_a_look_says_of_links_is_good_for_the_play_after_it(world: World, phase: str) -> None:
+def test_what_a_dry_run_says_of_links_is_good_for_the_run_after_it(world: World, phase: str) -> None:
     world.reconcile()
-    looks(world, steps=1, phase=phase)
+    dry_run_finds(world, steps=1, phase=phase)
     world.reconcile()
     given = world.runs[-1].variables.get("cilium_mesh_binding_status", {})
-    assert given.get("phase") == ("Connected" if phase == "Connected" else None), "a play waits for links, and may mend them"
+    assert given.get("phase") == ("Connected" if phase == "Connected" else None), "a run waits for links, and may repair them"
 
 
 def test_a_change_that_needs_nothing_is_reported_without_a_play(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.put(SERVICE, "nginx", NGINX)
-    looks(world, steps=0)
+    dry_run_finds(world, steps=0)
     monkeypatch.setattr(world.reconciler, "_interval", 0.0)
     world.put(SERVICE, "nginx", {**NGINX, "affinity": "Local"})
     changed = world.kcp.find(SERVICE, "nginx") or {}
@@ -380,7 +380,7 @@ def test_an_item_that_is_deleted_leaves_the_play_and_goes_when_it_is_cleaned(wor
 def test_an_item_that_is_gone_asks_for_no_further_run(world: World) -> None:
     world.put(SERVICE, "nginx", NGINX)
     world.delete(SERVICE, "nginx")
-    looks(world, steps=0)
+    dry_run_finds(world, steps=0)
     world.found["c2"] = Usable(name="c2", kubeconfig={"kind": "Config", "users": []})  # renewed credentials
     world.reconcile()
     assert len(world.runs) == 2
@@ -409,7 +409,7 @@ def test_a_renamed_item_keeps_its_finalizer_until_its_successor_is_no_longer_ref
     world.reconcile()
     assert [entry["name"] for entry in world.runs[-1].variables["cilium_mesh"]["globalServices"]] == ["web"], "the engine decides about it"
     assert world.kcp.find(SERVICE, "nginx") is not None and world.events.count(("Warning", "ObjectsKept")) == 1
-    looks(world, steps=0, seconds=60, kept=("globalServices/nginx",))
+    dry_run_finds(world, steps=0, seconds=60, kept=("globalServices/nginx",))
     assert world.reconcile().seconds == 60.0
     assert len(world.runs) == 2, "a play would keep it again"
     world.kcp.put(SERVICE, "web", {**NGINX, "affinity": "Local"})
@@ -546,21 +546,21 @@ def test_a_list_that_comes_during_a_turn_makes_what_was_looked_at_before_no_more
     fresh.add_url(URL, lists)
     for kind in lists.keys() - {last}:
         fresh.replace(URL, kind, lists[kind])
-    look, looked = fresh.mesh, list[MeshKey]()
+    original, read = fresh.mesh, list[MeshKey]()
 
     def late(key: MeshKey) -> MeshObjects:
-        found = look(key)
-        if not looked:
+        found = original(key)
+        if not read:
             fresh.replace(URL, last, lists[last])
-        looked.append(key)
+        read.append(key)
         return found
 
     monkeypatch.setattr(fresh, "mesh", late)
     monkeypatch.setattr(world.reconciler, "_store", fresh)
     assert world.reconcile() == Next(seconds=1.0) and world.runs == [], "the play would remove what the list brings"
     world.reconcile()
-    told = [[item["name"] for item in run.variables["cilium_mesh"]["globalServices"]] for run in world.runs]
-    assert told in ([], [["nginx"]])
+    carried_out = [[item["name"] for item in run.variables["cilium_mesh"]["globalServices"]] for run in world.runs]
+    assert carried_out in ([], [["nginx"]])
 
 
 @pytest.mark.parametrize("kind", [row.kind for row in ITEMS])
@@ -589,7 +589,7 @@ def test_nothing_of_a_kind_that_is_not_served_is_touched(world: World, kind: str
 
 def test_a_mesh_that_was_made_again_is_no_orphan_any_more(world: World) -> None:
     world.reconcile()
-    world.reconciler.orphaned = frozenset({KEY})  # until the operator looks again
+    world.reconciler.orphaned = frozenset({KEY})  # until the next check of the operator
     world.reconcile()
     assert all(run.variables.get("cilium_mesh_state") != "absent" for run in world.runs)
 
@@ -803,7 +803,7 @@ def test_a_mesh_that_was_refused_before_anything_was_written_is_played_once_and_
     world.answer = refused_by_a_finding
     world.reconcile()
     assert world.phase() == "Error" and world.records.get(KEY) is None
-    asked = looks(world, steps=0, phase="Error")
+    asked = dry_run_finds(world, steps=0, phase="Error")
     world.reconcile()
     assert len(world.runs) == 1 and asked == [[]], "a dry run reads whether the finding is still there"
     world.delete(BINDING, "edge")
@@ -840,7 +840,7 @@ def test_no_play_waits_for_links_and_the_mesh_is_looked_at_closely_until_they_ar
     found = world.reconcile()
     assert world.runs[0].variables["mesh_connect_wait"] is False
     assert world.runs[0].variables["cilium_mesh_accept_incomplete"] == ["all"], "its statuses tell of items that are not as asked"
-    looks(world, steps=0, phase="Connecting")
+    dry_run_finds(world, steps=0, phase="Connecting")
     pauses = []
     for _ in range(80):
         assert found.seconds is not None and found.urgency is Urgency.FOLLOW_UP
@@ -849,7 +849,7 @@ def test_no_play_waits_for_links_and_the_mesh_is_looked_at_closely_until_they_ar
         found = world.reconcile()
     assert pauses[:3] == [1.0, 1.0, 1.0] and max(pauses[:20]) == 15.0 and pauses[-1] == 60.0, "closely at first, and less and less"
     assert len(world.runs) == 1
-    looks(world, steps=0, phase="Connected")
+    dry_run_finds(world, steps=0, phase="Connected")
     assert world.reconcile() == Next(seconds=120.0)
 
 
@@ -930,10 +930,10 @@ def test_an_item_of_a_mesh_whose_links_come_up_goes_on_its_way_when_they_are_rea
     world.answer = connecting
     world.reconcile()
     assert (world.phase(), world.phase(SERVICE, "nginx")) == ("Connecting", "Pending")
-    looks(world, steps=1, phase="Connecting")
+    dry_run_finds(world, steps=1, phase="Connecting")
     world.reconcile()
     assert (world.shown[-1][BINDING]["phase"], world.shown[-1][SERVICE]["phase"]) == ("Connecting", "Pending")
-    looks(world, steps=1, phase="Connected")
+    dry_run_finds(world, steps=1, phase="Connected")
     world.answer = connected
     world.reconcile()
     assert (world.shown[-1][BINDING]["phase"], world.shown[-1][SERVICE]["phase"]) == ("Connected", "Exporting")
@@ -1007,13 +1007,13 @@ def test_an_item_that_a_run_left_as_it_was_does_not_stay_on_its_way(world: World
     """A run that may change it has shown so, and its answer says that it has its status already."""
     world.put(SERVICE, "nginx", NGINX)
     world.kcp.put(BINDING, "edge", {"clusterRefs": [{"name": "c1"}]})  # items are removed from clusters that leave
-    looks(world, steps=1)
+    dry_run_finds(world, steps=1)
     world.answer = connected_in_parts(unchanged=("nginx",))
     world.reconcile()
     assert world.shown[-1][SERVICE]["phase"] == "Exporting" and world.phase(SERVICE, "nginx") == "Exported"
 
 
-def test_a_look_writes_what_is_new_alone_and_comes_back_soon_for_the_rest(world: World) -> None:
+def test_after_a_dry_run_what_is_new_alone_is_written_and_the_rest_comes_soon(world: World) -> None:
     for name in ("a", "b", "c"):
         world.kcp.put(SERVICE, name, NGINX)
     world.reconcile()
@@ -1023,11 +1023,11 @@ def test_a_look_writes_what_is_new_alone_and_comes_back_soon_for_the_rest(world:
         lambda parts: fill(parts, ("c", {"phase": "Degraded"}), unchanged=("a", "b")),
     ]
 
-    def look(question: MeshQuestion) -> DryRun:
+    def dry_run(question: MeshQuestion) -> DryRun:
         said = answers.pop(0)(question.items)
         return DryRun(steps=0, linked=True, result={"status": {"binding": binding}, "requeueSeconds": 120, **said})
 
-    world.dry_run = look
+    world.dry_run = dry_run
     written = len(world.kcp.writes)
     assert world.reconcile().seconds == SOONEST
     assert world.kcp.writes[written:] == [(SERVICE, "a", "status")]

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator remembers of each mesh: it survives a restart, grows, is never lost to somebody else's edit, and goes in the end."""
+"""What the operator remembers of each mesh: it survives a restart, grows, is never lost to edits of another writer, and goes in the end."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ class FakeApi:
         return {"metadata": {"continue": more}, "items": [copy.deepcopy(self.objects[one]) for one in paths[first : first + 2]]}
 
     def create(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object:
-        return self._write("create", f"{path}/{body['metadata']['name']}", body, there=False)
+        return self._write("create", f"{path}/{body['metadata']['name']}", body, exists=False)
 
     def merge_patch(self, path: str, body: Mapping[str, Any], *, manager: str) -> Object:
-        return self._write("patch", path, body, there=True)
+        return self._write("patch", path, body, exists=True)
 
     def delete(self, path: str, *, uid: str = "", resource_version: str = "") -> None:
         self._check("delete", path, resource_version)
         self.objects.pop(path, None)
 
     def edit(self, key: MeshKey, record: Any = None) -> None:
-        """Somebody else edits the ConfigMap; its data where ``record`` is given."""
+        """Edit the ConfigMap as another writer; its data where ``record`` is given."""
         obj = self.objects[f"{PLACE}/{name_of(key)}"]
         self._version += 1
         obj["metadata"] |= {"resourceVersion": str(self._version), "labels": {}}
@@ -70,10 +70,10 @@ class FakeApi:
     def document(self, key: MeshKey) -> dict[str, Any]:
         return dict(json.loads(self.objects[f"{PLACE}/{name_of(key)}"]["data"]["record"]))
 
-    def _write(self, verb: str, path: str, body: Mapping[str, Any], *, there: bool) -> Object:
-        if there and path not in self.objects:
+    def _write(self, verb: str, path: str, body: Mapping[str, Any], *, exists: bool) -> Object:
+        if exists and path not in self.objects:
             raise ServerRefused("The API server has no such object.", status=404)
-        if not there and path in self.objects:
+        if not exists and path in self.objects:
             raise WriteConflict("The object exists.")
         self._check(verb, path, body["metadata"].get("resourceVersion") or "")
         self._version += 1
@@ -207,13 +207,13 @@ def test_what_another_leader_wrote_meanwhile_is_not_written_over(api: FakeApi, r
     assert api.document(KEY)["clusters"] == ["c1", "c7", "c2"]
 
 
-@pytest.mark.parametrize("other", ["somebody else's edit", "a record that this one never saw"])
+@pytest.mark.parametrize("other", ["an edit of another writer", "a record that this one never saw"])
 def test_a_record_that_another_leader_made_larger_is_not_forgotten(api: FakeApi, records: Records, other: str) -> None:
-    if other.startswith("somebody"):
+    if other.startswith("an edit"):
         records.remember(KEY, "u1", ["c1"])
     loaded(api).remember(KEY, "u1", ["c7"])
     with pytest.raises(WriteConflict):
-        records.forget(KEY) if other.startswith("somebody") else records.left_behind(KEY, [], NOW)
+        records.forget(KEY) if other.startswith("an edit") else records.left_behind(KEY, [], NOW)
     assert "c7" in api.document(KEY)["clusters"]
     assert "c7" in (records.get(KEY) or Record(key=KEY, uid="", clusters=())).clusters
 

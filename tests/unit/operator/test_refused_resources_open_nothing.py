@@ -74,9 +74,9 @@ class Tenant(World):
 
     def change(self, what: str, name: str, spec: Spec) -> None:
         """Do what a tenant does to a custom resource. A rename is a deletion and a creation."""
-        there = self.kcp.find(INTENT, name)
-        going = bool(there and there["metadata"].get("deletionTimestamp"))
-        if there and not going and what not in ("put", "mistype", "move"):
+        existing = self.kcp.find(INTENT, name)
+        going = bool(existing and existing["metadata"].get("deletionTimestamp"))
+        if existing and not going and what not in ("put", "mistype", "move"):
             self.kcp.delete(INTENT, name)
         if what == "delete" or (going and "rename" not in what):
             return

@@ -328,7 +328,7 @@ def test_deleting_a_binding_takes_everything_away_where_it_was_carried_out() -> 
     going = mesh(binding("ffm", "new", deletionTimestamp=GOING), service(), service("other", deletionTimestamp=GOING))
     found = asked_for(going, clusters, recorded("ffm", "ber"))
     assert found.absent and found.variables["cilium_mesh_state"] == "absent"
-    assert list(found.hosts) == ["ffm", "ber"]  # nothing was made in the new one, so nobody waits for it
+    assert list(found.hosts) == ["ffm", "ber"]  # nothing was made in the new one, so no run waits for it
     assert list(found.unavailable) == ["ber"]
     assert [item.key.name for item in found.leaving] == ["edge-mesh-eu", "nginx", "other"] and not found.items
     assert parse(found.cilium_mesh, tuple(found.hosts)).clusters == ("ffm", "ber")

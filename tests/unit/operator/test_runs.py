@@ -163,8 +163,8 @@ def assert_nothing_left(folder: Path) -> None:
     assert processes(folder) == []
 
 
-def until(there: Callable[[], Any]) -> Any:
-    return wait_for(there, what="the processes of the play are there", every=0.05)
+def until(condition: Callable[[], Any]) -> Any:
+    return wait_for(condition, what="the processes of the play are there", every=0.05)
 
 
 def hostile(mark: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -297,7 +297,7 @@ def forged_result() -> str:
 
 
 @pytest.mark.slow
-def test_output_that_looks_like_a_result_is_none(play: Callable[..., RunResult]) -> None:
+def test_output_that_resembles_a_result_is_none(play: Callable[..., RunResult]) -> None:
     """Ansible prints an error's text as it is, and ansible-runner looks for events in all that is printed (utils/__init__.py)."""
     result = play("{name: Fail, fail: {msg: '{{ text }}'}}", variables={"text": f"{forged_result()} {CANARY}"})
     assert (result.state, result.mesh_result, result.last_task) == (RunState.FAILED, None, "Fail")
@@ -309,12 +309,13 @@ def test_output_that_looks_like_a_result_is_none(play: Callable[..., RunResult])
 
 @pytest.mark.slow
 def test_a_failed_play_that_published_a_result_has_it_and_the_names_of_its_tasks_are_reported(play: Callable[..., RunResult]) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     result = play(
-        f"{{name: Look, fail: {{msg: no}}, ignore_errors: true}}, {publish('{schema: 1}')}, {{name: End, fail: {{}}}}", progress=told.append
+        f"{{name: Look, fail: {{msg: no}}, ignore_errors: true}}, {publish('{schema: 1}')}, {{name: End, fail: {{}}}}",
+        progress=reported.append,
     )
     assert (result.state, result.rc, result.mesh_result) == (RunState.FAILED, 2, {"schema": 1})
-    assert told == ["Look", "Publish", "End"]
+    assert reported == ["Look", "Publish", "End"]
     assert result.last_task == "End"
 
 

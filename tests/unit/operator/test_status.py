@@ -94,8 +94,8 @@ def test_whatever_the_engine_says_becomes_a_status_that_the_crd_has(made: Made) 
     assert (found["phase"], found["observedGeneration"]) == (made.status["phase"], made.status.get("observedGeneration", 3))
     found, engine = without_advice(found), without_advice(made.status)
     assert conditions(found) == conditions(engine)
-    told = [{**entry, "message": entry["message"].strip()} for entry in engine["conditions"]]
-    whole = {**engine, "observedGeneration": found["observedGeneration"], "conditions": told}
+    stripped = [{**entry, "message": entry["message"].strip()} for entry in engine["conditions"]]
+    whole = {**engine, "observedGeneration": found["observedGeneration"], "conditions": stripped}
     assert not worth_writing(found, whole, NOW)  # nothing got lost on the way
 
 
@@ -196,7 +196,7 @@ def test_a_mesh_that_was_connected_is_degraded_and_keeps_what_is_known_of_it() -
     fits(BINDING, found | {"links": []})
     assert (found["phase"], found["links"], found["lastSyncTime"]) == ("Degraded", before["links"], before["lastSyncTime"])
     assert conditions(found)["Degraded"] == ("True", "PrerequisiteNotMet")
-    assert conditions(found)["MeshConnected"] == ("Unknown", "PrerequisiteNotMet")  # nobody looked
+    assert conditions(found)["MeshConnected"] == ("Unknown", "PrerequisiteNotMet")  # no reader was asked
 
 
 def test_an_item_waits_while_its_mesh_is_not_carried_out() -> None:

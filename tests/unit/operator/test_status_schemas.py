@@ -22,8 +22,8 @@ PLAIN = validator.Draft202012Validator
 
 def test_the_schemas_are_those_of_the_kinds() -> None:
     wanted = {name: text_of(schema) for name, schema in status_schemas().items()}
-    there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
-    assert there == wanted, "run python -m tests.testing.status_schemas --write"
+    on_disk = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
+    assert on_disk == wanted, "run python -m tests.testing.status_schemas --write"
     assert len(wanted) >= 10 and "fleetworkloadrevision.json" not in wanted
     for schema in SCHEMAS.values():
         PLAIN.check_schema(schema)

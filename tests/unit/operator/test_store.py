@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of all workspaces: what wins, what is missing, what is forgotten, who is told, and what belongs to which mesh."""
+"""What is known of all workspaces: what wins, what is missing, what is forgotten, what is reported, and what belongs to which mesh."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ def fabric(workspace: str, name: str, *meshes: str, **options: Any) -> Object:
 
 
 class Followed:
-    """A store, its clock, and what it told."""
+    """A store, its clock, and what it reported."""
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.told: list[tuple[ObjectKey, Object | None, Object | None]] = []
-        self.known: dict[ObjectKey, Object] = {}  # by following what was told
+        self.reported: list[tuple[ObjectKey, Object | None, Object | None]] = []
+        self.known: dict[ObjectKey, Object] = {}  # by following what was reported
         self.store = Store(self._changed, lambda: self.now)
 
     def _changed(self, key: ObjectKey, before: Object | None, after: Object | None) -> None:
         assert _bare(self.known.get(key)) == _bare(before)
-        self.told.append((key, before, after))
+        self.reported.append((key, before, after))
         if after is None:
             del self.known[key]
         else:
             self.known[key] = after
 
     def last(self) -> tuple[ObjectKey, Object | None, Object | None]:
-        told = self.told.pop()
-        assert not self.told
-        return told
+        change = self.reported.pop()
+        assert not self.reported
+        return change
 
     def stored(self, kind: str, workspace: str, name: str) -> Stored | None:
         return self.store.get(ObjectKey(kind, workspace, "default", name))
@@ -88,13 +88,13 @@ def test_equal_names_in_two_workspaces_are_two_objects(followed: Followed) -> No
 
 
 def test_an_object_that_does_not_say_whose_it_is_is_counted_and_not_kept(followed: Followed) -> None:
-    nobody = made(T1, "mesh")
-    del nobody["metadata"]["annotations"][CLUSTER_ANNOTATION]
-    nobody["metadata"]["labels"] = {CLUSTER_ANNOTATION: T1}
-    followed.store.replace(A, BINDING, [nobody])
-    followed.store.put(A, BINDING, nobody)
-    followed.store.missing(A, BINDING, nobody)
-    assert (followed.store.ignored, followed.store.count(), followed.told) == (2, 0, [])
+    without_workspace = made(T1, "mesh")
+    del without_workspace["metadata"]["annotations"][CLUSTER_ANNOTATION]
+    without_workspace["metadata"]["labels"] = {CLUSTER_ANNOTATION: T1}
+    followed.store.replace(A, BINDING, [without_workspace])
+    followed.store.put(A, BINDING, without_workspace)
+    followed.store.missing(A, BINDING, without_workspace)
+    assert (followed.store.ignored, followed.store.count(), followed.reported) == (2, 0, [])
 
 
 def test_a_list_that_is_cut_halfway_changes_what_it_brought_and_nothing_becomes_missing(followed: Followed) -> None:
@@ -109,7 +109,7 @@ def test_a_list_that_is_cut_halfway_changes_what_it_brought_and_nothing_becomes_
     assert second is not None and second.missing_since is not None
 
 
-# What is told
+# What is reported
 
 
 def test_a_new_object_a_change_and_its_absence_are_reported_with_before_and_after(followed: Followed) -> None:
@@ -128,19 +128,19 @@ def test_a_new_object_a_change_and_its_absence_are_reported_with_before_and_afte
 def test_a_change_of_status_alone_is_reported_and_can_be_distinguished(followed: Followed) -> None:
     followed.store.put(A, SERVICE, item(T1, "web", "mesh"))
     followed.store.put(A, SERVICE, item(T1, "web", "mesh", version=2) | {"status": {"phase": "Exported"}})
-    _, before, after = followed.told[-1]
+    _, before, after = followed.reported[-1]
     assert before is not None and after is not None
     assert before["spec"] == after["spec"] and before.get("status") != after["status"]
 
 
 def test_nothing_is_reported_of_a_list_that_shows_what_is_known_or_of_who_managed_a_field(followed: Followed) -> None:
     followed.store.replace(A, SERVICE, [item(T1, "web", "mesh")])
-    followed.told.clear()
+    followed.reported.clear()
     followed.store.replace(A, SERVICE, [item(T1, "web", "mesh")])
     again = item(T1, "web", "mesh", version=7)
     again["metadata"]["managedFields"] = [{"manager": "kubectl"}]
     followed.store.put(A, SERVICE, again)
-    assert followed.told == []
+    assert followed.reported == []
     stored = followed.stored(SERVICE, T1, "web")
     assert stored is not None and stored.obj["metadata"]["resourceVersion"] == "7"
     assert "managedFields" not in stored.obj["metadata"]
@@ -259,10 +259,10 @@ def test_of_those_that_are_left_the_newest_stands_in(followed: Followed) -> None
 def test_a_url_that_has_lost_an_object_does_not_take_it_from_the_other(followed: Followed) -> None:
     followed.store.replace(A, SERVICE, [item(T1, "web", "mesh")])
     followed.store.replace(B, SERVICE, [item(T1, "web", "mesh")])
-    followed.told.clear()
+    followed.reported.clear()
     followed.store.replace(A, SERVICE, [])
     followed.store.missing(A, SERVICE, item(T1, "web", "mesh"))
-    assert followed.told == [] and followed.store.count(SERVICE) == 1
+    assert followed.reported == [] and followed.store.count(SERVICE) == 1
 
 
 # Meshes
@@ -314,7 +314,7 @@ def test_a_cluster_concerns_the_meshes_of_its_workspace_that_name_it(followed: F
 def test_an_item_that_changes_its_mesh_concerns_both(followed: Followed) -> None:
     followed.store.put(A, SERVICE, item(T1, "web", "old"))
     followed.store.put(A, SERVICE, item(T1, "web", "new", version=2))
-    key, before, after = followed.told[-1]
+    key, before, after = followed.reported[-1]
     found = [followed.store.meshes_of(key, obj) for obj in (before, after) if obj]
     assert found == [(MeshKey(T1, "default", "old"),), (MeshKey(T1, "default", "new"),)]
     assert followed.store.mesh(MeshKey(T1, "default", "old")).items[SERVICE] == ()
@@ -388,7 +388,7 @@ def test_the_fleet_of_a_tenant_is_not_known_while_a_kind_of_it_is_not_served_whe
 
 
 class Model:
-    """The same, written down as it is said: who has what, and since when nobody has."""
+    """The same, written down as it is said: which URL shows what, and since when none does."""
 
     def __init__(self) -> None:
         self.shown: dict[tuple[str, ObjectKey], tuple[int, Object]] = {}  # the number of the sighting, the object
@@ -526,9 +526,9 @@ def _agree(followed: Followed, expected: dict[ObjectKey, Stored]) -> None:
     store = followed.store
     keys = [ObjectKey(kind, workspace, "default", name) for kind in KINDS for workspace in (T1, T2) for name in ("x", "y")]
     assert {key: stored for key in keys if (stored := store.get(key))} == expected
-    there = {key: _bare(one.obj) for key, one in expected.items() if one.missing_since is None}
-    assert {key: _bare(obj) for key, obj in followed.known.items()} == there
-    assert store.count() == len(there)
+    existing = {key: _bare(one.obj) for key, one in expected.items() if one.missing_since is None}
+    assert {key: _bare(obj) for key, obj in followed.known.items()} == existing
+    assert store.count() == len(existing)
     named = {key: _named(one) for key, one in expected.items()}
     assert store.meshes() == tuple(sorted({mesh for key, meshes in named.items() if key.kind in (BINDING, SERVICE) for mesh in meshes}))
     for mesh in (MeshKey(workspace, "default", name) for workspace in (T1, T2) for name in ("x", "y", "z")):

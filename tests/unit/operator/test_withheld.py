@@ -143,8 +143,8 @@ def test_a_cluster_that_says_something_else_each_time_fills_no_log(found: list[l
         assert len(inside) <= 2 * (MOST + 1), "an hour of the log has parts of two hours of the bound"
     of_first_hour = [line for at, line in lines if at < HOUR]
     assert len(of_first_hour) <= MOST + 1 and of_first_hour.count(CUT) <= 1
-    told = sum(map(len, map(set, found))) if len(found) * pause < HOUR else 0
-    assert not told or (CUT in of_first_hour) == (told > MOST)
+    different = sum(map(len, map(set, found))) if len(found) * pause < HOUR else 0
+    assert not different or (CUT in of_first_hour) == (different > MOST)
 
 
 def test_reasons_of_very_many_meshes_fill_no_memory() -> None:
