@@ -15,7 +15,7 @@ from tests.integration.mesh_lab import MeshLab
 from tests.lab import agents
 from tests.lab.options import LabOptions
 from tests.lab.tools import AGENT, KARMADA, ToolUnavailable, ensure
-from tests.lab.tools.provide import look
+from tests.lab.tools.provide import at_hand
 from tests.testing import gate, group_weights, shard
 
 
@@ -64,7 +64,7 @@ def servers() -> None:
 @pytest.fixture(scope="session")
 def karmada_programs() -> None:
     """The four programs of Karmada, which only the deep run builds."""
-    missing = set(KARMADA) - look(KARMADA, print).keys()
+    missing = set(KARMADA) - at_hand(KARMADA, print).keys()
     if missing:
         pytest.skip(f"no Karmada: {', '.join(sorted(missing))} missing (python -m tests.lab.tools build karmada)")
 
@@ -72,7 +72,7 @@ def karmada_programs() -> None:
 @pytest.fixture(scope="session")
 def real_agents(servers: None) -> None:
     """Cilium's programs, which only the deep run builds, on a machine that can run them."""
-    if lacks := [*agents.missing(), *sorted(set(AGENT) - look(AGENT, print).keys())]:
+    if lacks := [*agents.missing(), *sorted(set(AGENT) - at_hand(AGENT, print).keys())]:
         pytest.skip(f"no real agents: {', '.join(lacks)} missing (docs/lab.md#real-agents)")
 
 

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A local copy of one API collection, kept up by list and watch in a thread; changes are told on the event loop."""
+"""A local copy of one API collection, kept up by list and watch in a thread; changes are reported on the event loop."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Informer:
         threading.Thread(target=self._follow, name=f"watch {path}", daemon=True).start()
 
     def stop(self) -> None:
-        """No more changes are told. The thread ends with its watch or with the process."""
+        """No more changes are reported. The thread ends with its watch or with the process."""
         self._stopped = True
 
     def _follow(self) -> None:

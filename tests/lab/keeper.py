@@ -111,7 +111,7 @@ def _tell(pid: int) -> None:
 
 
 def _init(command: Sequence[str], watched: int) -> NoReturn:
-    """Process 1: start the supervisor, pass the wish to stop on, collect everything that ends, leave with the supervisor."""
+    """Process 1: start the supervisor, pass the signal to stop on, collect everything that ends, leave with the supervisor."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     child = os.fork()
     if child == 0:
@@ -131,7 +131,7 @@ def keep(folder: Path, command: Sequence[str], watched: int = -1) -> int:
 
     ``watched``: a file descriptor that the supervisor inherits, or -1. Returns the supervisor's exit status. Raises NoNamespacesError.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)  # a wish to stop waits until there is somebody to pass it to
+    signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)  # a signal to stop waits until there is a child to pass it to
     try:
         enter_namespaces()
         sys.stdout.flush()

@@ -66,7 +66,7 @@ class NetNs:
             job, done = item
             try:
                 done.set_result(job())
-            except Exception as error:  # it belongs to whoever waits for the job; this thread goes on
+            except Exception as error:  # it belongs to the caller that waits for the job; this thread goes on
                 done.set_exception(error)
 
 

@@ -58,7 +58,7 @@ class LabOptions:
     """A lab. A field typed ``X | tuple[X, ...]`` takes one value for all clusters or one per cluster.
 
     ``auth_mode`` None is the default of the chart of that version. ``ca`` own: every cluster has a Cilium CA of its own; shared: one for
-    all. ``config_enabled`` false: nobody but the tool under test owns the peer objects (values.yaml, ``clustermesh.config.enabled``).
+    all. ``config_enabled`` false: only the tool under test owns the peer objects (values.yaml, ``clustermesh.config.enabled``).
     ``sync_delay`` seconds pass between a change of a Secret or ConfigMap and its files in the pods (a real kubelet takes up to two
     minutes). ``tls_method`` is clustermesh.apiserver.tls.auto.method, or ``provided`` for certificates that the user brought.
     ``cilium``: whose charts; empty: `USUAL`. ``karmada``: a Karmada control plane beside the clusters; ``karmada_pace``: one of

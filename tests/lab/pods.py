@@ -231,7 +231,7 @@ class PodRunner:
             delay = await self._back_off(state, delay)
 
     async def _try(self, trials: Trials) -> None:
-        """The containers of a probe's Job: their commands run here, and their last words are told as a kubelet does when they fail."""
+        """The containers of a probe's Job: their commands run here, and their last words are reported as a kubelet does when they fail."""
         for spec, state in zip(self.pod["spec"]["containers"], self.containers, strict=True):
             if self._system is not None:
                 self._start(spec)

@@ -7,7 +7,7 @@
     pristine.differences()    # {"c1/api/v1/namespaces/kube-system/secrets/x": "changed", …}
     pristine.restore()
 
-Every kind that a server lists is looked at, without what servers write by themselves; a kind of which etcd has no newer key is not listed
+Every kind that a server lists is read, without what servers write by themselves; a kind of which etcd has no newer key is not listed
 again. Restored objects are equal in content and in managedFields; those that were deleted meanwhile have another uid.
 """
 
@@ -82,16 +82,16 @@ class Pristine:
 
     def differences(self) -> dict[str, str]:
         """Return what is not as it was: path, with the cluster before it -> ``extra``, ``missing`` or the names of changed parts."""
-        return {str(place): what for place, what in self._look()[1].items()}
+        return {str(place): what for place, what in self._observe()[1].items()}
 
     def restore(self) -> dict[str, str]:
         """Make every object what it was, once. Return what differed; controllers may need a moment, so look at `differences` afterwards."""
-        current, found = self._look()
+        current, found = self._observe()
         with ThreadPoolExecutor(len(self.apis)) as pool:
             list(pool.map(lambda cluster: self._restore_one(cluster, found, current), self.apis))
         return {str(place): what for place, what in found.items()}
 
-    def _look(self) -> tuple[Objects, dict[Place, str]]:
+    def _observe(self) -> tuple[Objects, dict[Place, str]]:
         """Return every object as it is now, and what differs."""
         keys = _read_keys(self.apis)  # before the objects: what is written between the two shows the next time
         with ThreadPoolExecutor(len(self.apis)) as pool:
@@ -131,7 +131,7 @@ class Pristine:
                 elif place.namespace not in going:
                     api.delete(place.path, grace=0)
             except ApiError as error:
-                if error.status not in (404, 409):  # it changed or went meanwhile: the next look tells
+                if error.status not in (404, 409):  # it changed or went meanwhile: the next observation shows it
                     raise
 
     def _create(self, api: LabApi, place: Place) -> None:
@@ -159,7 +159,7 @@ class Pristine:
         try:
             change_object(api, place.path, lambda now: {**now, "metadata": {**now["metadata"], "managedFields": fields}})
         except ApiError as error:
-            if error.status not in (404, 409):  # it went, or a controller was quicker: the next look tells
+            if error.status not in (404, 409):  # it went, or a controller was quicker: the next observation shows it
                 raise
 
 

@@ -86,7 +86,7 @@ def _pod(runner: PodRunner, pids: dict[int, int]) -> Object:
 
 
 def cluster_troubles(cluster: LabCluster) -> list[str]:
-    """What went wrong in the lab itself, as opposed to what it was told to do wrong."""
+    """What went wrong in the lab itself, as opposed to the faults that a test asked for."""
     found = list(cluster.troubles)
     if cluster.kubelet:
         found += cluster.kubelet.troubles

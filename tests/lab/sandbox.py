@@ -175,7 +175,7 @@ def run(spec_path: str, name: str, argv: list[str]) -> NoReturn:
 
 
 def connect(spec_path: str, port: int) -> int:
-    """Pipe until either side ends. A port that nobody listens on is exit status 1 with the reason on standard error."""
+    """Pipe until either side ends. A port without a listener is exit status 1 with the reason on standard error."""
     import socket
     import threading
 

@@ -71,7 +71,7 @@ def target_port(service: Mapping[str, Any], pod: Mapping[str, Any]) -> int:
 
 
 def _ingress(service: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Addresses and, where somebody plays a cloud that gives those, DNS names."""
+    """Addresses and, where a test plays a cloud that gives those, DNS names."""
     found: list[dict[str, str]] = ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
     return found
 

@@ -64,7 +64,7 @@ class Trials:
 
 
 def _replace(path: Path, text: str) -> None:
-    """At once: somebody may be reading."""
+    """At once: another process may be reading."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     fresh.write_text(text, encoding="utf-8")
     fresh.rename(path)

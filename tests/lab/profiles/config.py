@@ -29,7 +29,7 @@ def cilium_config(options: ProfileOptions) -> dict[str, str]:
 
 
 def config_maps(options: ProfileOptions) -> list[Manifest]:
-    """``cilium-config``, and the remote users where somebody made them."""
+    """``cilium-config``, and the remote users where a tool made them."""
     config = {**helm_object(options, "v1", "ConfigMap", "cilium-config"), "data": cilium_config(options)}
     users = remote_users(options)
     return [config, users] if users else [config]

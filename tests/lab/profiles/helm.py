@@ -26,7 +26,7 @@ from .values import with_values
 
 HELM = "cilium"  # the name of the program that embeds Helm
 CERTGEN = "cilium-certgen"
-OPERATOR = "kubectl-create"  # somebody at a keyboard
+OPERATOR = "kubectl-create"  # an administrator at a keyboard
 
 
 class Api(Protocol):
@@ -74,7 +74,7 @@ def helm_upgrade(
     """One ``helm upgrade --reuse-values`` of the release that ``options`` describes.
 
     ``values`` are the chart's (see ``with_values``), ``version`` another chart. As charts do, leaves of method "helm" are signed anew from
-    the CA that the cluster holds. HelmRefused: an object that Helm would have to create exists and belongs to somebody else.
+    the CA that the cluster holds. HelmRefused: an object that Helm would have to create exists and has another owner.
     """
     wanted = with_values(replace(options, version=version or options.version), values or {})
     # Only the names of the old release matter: EC keys are made a thousand times faster.
@@ -158,9 +158,9 @@ def _merge(old: Any, new: Any, live: Any, name: str = "") -> Any:
         return new
     before = {entry[key]: entry for entry in old or ()}
     wanted = {entry[key]: entry for entry in new}
-    there = {entry[key]: entry for entry in live}
-    found = {mark: _merge(before.get(mark), entry, there.get(mark, {})) for mark, entry in wanted.items()}
-    return [*found.values(), *(entry for mark, entry in there.items() if mark not in found and mark not in before)]
+    present = {entry[key]: entry for entry in live}
+    found = {mark: _merge(before.get(mark), entry, present.get(mark, {})) for mark, entry in wanted.items()}
+    return [*found.values(), *(entry for mark, entry in present.items() if mark not in found and mark not in before)]
 
 
 def replaced(manifest: Manifest, live: Mapping[str, Any]) -> Manifest:

@@ -58,7 +58,7 @@ def hubble_leaf(options: ProfileOptions) -> Leaf:
 
 
 def tls_secrets(options: ProfileOptions, ca: CaPair) -> list[Manifest]:
-    """Secret ``cilium-ca`` and every leaf. Keys are made side by side: RSA takes its time and lets go of the interpreter meanwhile."""
+    """Secret ``cilium-ca`` and every leaf. Keys are made side by side: RSA takes its time and releases the interpreter meanwhile."""
     signer = make_ca("User CA", key_type=options.key_type) if options.tls_method == "provided" else ca
     with ThreadPoolExecutor(max_workers=4) as pool:
         leaves = list(pool.map(lambda leaf: leaf_secret(options, leaf, signer), mesh_leaves(options)))
@@ -69,7 +69,7 @@ def tls_secrets(options: ProfileOptions, ca: CaPair) -> list[Manifest]:
 def leaf_secret(
     options: ProfileOptions, leaf: Leaf, ca: CaPair, *, not_before: datetime | None = None, not_after: datetime | None = None
 ) -> Manifest:
-    """One TLS Secret of Cluster Mesh, made by whoever makes it under ``options.tls_method``."""
+    """One TLS Secret of Cluster Mesh, made by the tool that makes it under ``options.tls_method``."""
     if options.tls_method != "cronJob":
         return _helm_tls(options, leaf, ca, not_before=not_before, not_after=not_after)
     made = _issue(leaf, ca, usages=(leaf.usage,), key_type="ec", certgen=True, not_before=not_before, not_after=not_after)

@@ -22,7 +22,7 @@ def peer_config(options: ProfileOptions, peer: HelmPeer) -> str:
 
 
 def agent_config(options: ProfileOptions, peer: HelmPeer) -> str:
-    """The agents' value for ``peer``: their own kvstoremesh, whoever the peer is, or the peer itself without kvstoremesh."""
+    """The agents' value for ``peer``: their own kvstoremesh, for every peer, or the peer itself without kvstoremesh."""
     if not options.kvstoremesh:
         return peer_config(options, peer)
     return _etcd_config(f"https://clustermesh-apiserver.{options.namespace}.svc:2379", options.chart.agent_files)

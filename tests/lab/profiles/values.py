@@ -73,17 +73,17 @@ def parse_set(assignments: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def _placed(there: Any, steps: list[str | int], value: Any) -> Any:
-    """``there`` with a value at the end of the steps; a number is a place in a list."""
+def _placed(held: Any, steps: list[str | int], value: Any) -> Any:
+    """``held`` with a value at the end of the steps; a number is a place in a list."""
     if not steps:
         return value
     step, *rest = steps
     if isinstance(step, int):
-        entries = list(there or ())
+        entries = list(held or ())
         entries += [None] * (step + 1 - len(entries))
         entries[step] = _placed(entries[step], rest, value)
         return entries
-    return {**(there or {}), step: _placed((there or {}).get(step), rest, value)}
+    return {**(held or {}), step: _placed((held or {}).get(step), rest, value)}
 
 
 def _set_value(text: str) -> Any:

@@ -15,7 +15,7 @@ from tests.lab.tools.gateway_crds import gateway_crds
 from tests.lab.tools.karmada_objects import keep_karmada_objects
 from tests.lab.tools.mcs_crds import mcs_crds
 from tests.lab.tools.progress import Progress, console
-from tests.lab.tools.provide import look
+from tests.lab.tools.provide import at_hand
 from tests.lab.tools.refresh import refresh
 from tests.lab.tools.search import Found
 
@@ -76,7 +76,7 @@ def _build(names: list[str], progress: Progress) -> None:
 
 
 def _where(progress: Progress) -> int:
-    found = look((*ALL, HELM, PROMTOOL, *KARMADA, *AGENT, KCP), progress)
+    found = at_hand((*ALL, HELM, PROMTOOL, *KARMADA, *AGENT, KCP), progress)
     for name in (*ALL, HELM, PROMTOOL, *KARMADA, *AGENT, KCP):
         print(_row(name, found[name]) if name in found else f"{name:<24} {'missing':<15}")
     print(f"{'cache':<24} {'':<15} {cache_root()}")

@@ -42,7 +42,7 @@ class Tools(Mapping[str, Path]):
         return len(self._found)
 
 
-def look(names: Iterable[str], progress: Progress) -> dict[str, Found]:
+def at_hand(names: Iterable[str], progress: Progress) -> dict[str, Found]:
     """Those of ``names`` that are at hand without a build."""
     go = golang.go_at_hand()
     found: dict[str, Found] = {}
@@ -63,7 +63,7 @@ def ensure(names: Iterable[str] = ALL, *, progress: Progress) -> Tools:
     wanted = list(dict.fromkeys(names))
     if unknown := [name for name in wanted if name not in TOOLS and name != KCP]:
         raise ToolUnavailable(f"The lab knows no program {unknown[0]!r}; it knows {', '.join((*TOOLS, KCP))}.")
-    found = look(wanted, progress)
+    found = at_hand(wanted, progress)
     missing = [name for name in wanted if name not in found]
     if KCP in missing:
         raise ToolUnavailable(
@@ -77,7 +77,7 @@ def ensure(names: Iterable[str] = ALL, *, progress: Progress) -> Tools:
 def clustermesh_binary(version: str, *, progress: Progress) -> Found:
     """A clustermesh-apiserver of Cilium ``version`` ("1.20", "1.20.2"); the lab's own when that is the version asked for.
 
-    Files named ``clustermesh-apiserver-1.20.2`` in MESH_LAB_TOOLS or on PATH are looked at first.
+    Files named ``clustermesh-apiserver-1.20.2`` in MESH_LAB_TOOLS or on PATH come first.
     :raises ToolUnavailable: there is none; two versions can be built from modules.
     """
     if found := find_clustermesh(version, progress):

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Writes go.mod and go.sum of the wrapper modules anew from the versions in catalogue.py. For whoever raises a version."""
+"""Writes go.mod and go.sum of the wrapper modules anew from the versions in catalogue.py. For a developer who raises a version."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ _CILIUM_MODULE = re.compile(rb"(?:mod|dep)\tgithub\.com/cilium/cilium\tv(\d+\.\d
 
 @dataclass(frozen=True)
 class Found:
-    """A program at hand. ``origin`` is "MESH_LAB_TOOLS", "PATH" or "built"; ``version`` like "3.6.14", "" when it cannot be told."""
+    """A program at hand. ``origin`` is "MESH_LAB_TOOLS", "PATH" or "built"; ``version`` like "3.6.14", "" when it is not known."""
 
     path: Path
     origin: str

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.etcd.peer_records import parse_node
 from tests.lab.patience import scaled
 from tests.lab.peer_generator import GeneratedPeers, PeerSize, PeersUnavailable, peer_keys, peer_name
-from tests.lab.tools.provide import Tools, look
+from tests.lab.tools.provide import Tools, at_hand
 
 NOW = datetime(2026, 9, 1, 12, tzinfo=UTC)
 SIZE = PeerSize(nodes=2, services=2, identities=5, addresses=5)
@@ -71,7 +71,7 @@ def test_more_peers_than_a_mesh_can_have_are_refused(tmp_path: Path, clusters: i
 @pytest.mark.parametrize("alike", [True, False], ids=["read from one kvstoremesh", "each dialled"])
 def test_the_agent_stand_in_sees_hundreds_of_peers_ready(tmp_path: Path, alike: bool) -> None:
     names = ("etcd", "lab-agent")
-    tools = Tools(look(names, print))
+    tools = Tools(at_hand(names, print))
     if missing := set(names) - set(tools):
         pytest.skip(f"not built yet: {', '.join(sorted(missing))} (python -m tests.lab.tools build)")
     with GeneratedPeers(tools.path("etcd"), tmp_path, clusters=200, size=SIZE) as peers:

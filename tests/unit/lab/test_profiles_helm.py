@@ -74,7 +74,7 @@ def options(**values: Any) -> ProfileOptions:
 
 
 def installed(asked: ProfileOptions) -> FakeApi:
-    """A release with links that somebody else added."""
+    """A release with links that another tool added."""
     api = FakeApi()
     install(api, asked)
     for path in PEER_SECRETS:

@@ -107,7 +107,7 @@ def test_the_environment_comes_from_cilium_config_and_the_pod(version: str) -> N
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_ports_and_probes_are_where_a_kubelet_looks(version: str) -> None:
+def test_ports_and_probes_are_where_a_kubelet_expects_them(version: str) -> None:
     objects = install(version)
     ports = {
         name: {port["name"]: port["containerPort"] for port in container(objects, name)["ports"]}
@@ -205,7 +205,7 @@ def test_without_kvstoremesh_the_agents_dial_the_peer_themselves(version: str) -
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kvstoremesh", [True, False])
-def test_host_aliases_are_on_whoever_dials(version: str, kvstoremesh: bool) -> None:
+def test_host_aliases_are_on_the_workload_that_dials(version: str, kvstoremesh: bool) -> None:
     two = HelmPeer(name="peer", ips=("127.0.9.1", "127.0.9.2"))
     objects = install(version, kvstoremesh=kvstoremesh, peers=(two, HelmPeer(name="dns", address="mesh.example.org")))
     expected = [{"ip": ip, "hostnames": ["peer.mesh.cilium.io"]} for ip in two.ips]

@@ -18,7 +18,7 @@ import pytest
 
 from tests.lab.patience import scaled
 from tests.lab.profiles.pki import issue, make_ca
-from tests.lab.tools.provide import Tools, look
+from tests.lab.tools.provide import Tools, at_hand
 from tests.testing.waiting import wait_for
 
 PEER = {"id": 7, "capabilities": {"syncedCanaries": True, "maxConnectedClusters": 255}}
@@ -78,7 +78,7 @@ def write_certificates(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     names = ("etcd", "etcdctl", "lab-agent")
-    tools = Tools(look(names, print))
+    tools = Tools(at_hand(names, print))
     if missing := set(names) - set(tools):
         pytest.skip(f"not built yet: {', '.join(sorted(missing))} (python -m tests.lab.tools build)")
     folder = tmp_path_factory.mktemp("etcd")

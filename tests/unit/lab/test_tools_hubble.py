@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.flows import parse_flows
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.probe.hubble import observe_command
 from tests.lab.patience import scaled
-from tests.lab.tools.provide import Tools, look
+from tests.lab.tools.provide import Tools, at_hand
 from tests.testing.facts_builders import cluster_facts
 from tests.testing.flow_builders import BACKEND, flow, side
 from tests.testing.probe_world import intent
@@ -25,7 +25,7 @@ SELECT = ["--from-label", "k8s:app=frontend,k8s:io.cilium.k8s.policy.cluster=c1"
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    tools = Tools(look(("lab-hubble",), print))
+    tools = Tools(at_hand(("lab-hubble",), print))
     if "lab-hubble" not in tools:
         pytest.skip("not built yet: lab-hubble (python -m tests.lab.tools build)")
     return tools["lab-hubble"]

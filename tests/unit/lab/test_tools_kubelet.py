@@ -21,7 +21,7 @@ import websocket
 
 from tests.lab.patience import scaled
 from tests.lab.profiles.pki import issue, make_ca
-from tests.lab.tools.provide import Tools, look
+from tests.lab.tools.provide import Tools, at_hand
 from tests.testing.waiting import wait_for
 
 STDOUT, STDERR, STATUS = 1, 2, 3  # channels of v4.channel.k8s.io
@@ -76,7 +76,7 @@ def drain(connection: websocket.WebSocket) -> dict[int, bytes]:
 
 @pytest.fixture(scope="module")
 def kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
-    found = look(["lab-kubelet"], print)
+    found = at_hand(["lab-kubelet"], print)
     if not found:
         pytest.skip("not built yet: lab-kubelet (python -m tests.lab.tools build)")
     program, folder = Tools(found)["lab-kubelet"], tmp_path_factory.mktemp("kubelet")

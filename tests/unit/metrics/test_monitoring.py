@@ -19,7 +19,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.ca
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.metrics.member_state import MemberState
 from tests.collection_path import CHECKOUT
 from tests.lab.tools.catalogue import PROMTOOL
-from tests.lab.tools.provide import look
+from tests.lab.tools.provide import at_hand
 from tests.testing.alerts import ALERTS, SEVERITIES, TARGET_LABELS
 from tests.testing.dashboard import dashboard
 from tests.testing.monitoring import CHART_RULES, DASHBOARD, PAGE, RUN_RULES, files
@@ -111,7 +111,7 @@ def test_the_catalogue_follows_the_conventions_of_prometheus() -> None:
 
 def promtool() -> str:
     """promtool of PATH, else the one that was built for the deep run."""
-    found = look([PROMTOOL], print).get(PROMTOOL)
+    found = at_hand([PROMTOOL], print).get(PROMTOOL)
     if found is None:
         pytest.skip("promtool is not at hand (python -m tests.lab.tools build promtool builds it), so no rule runs over histories")
     return str(found.path)

@@ -32,7 +32,7 @@ from mesh_operator.credentials.tenant_addresses import NETWORKS
 from mesh_operator.replica import LEASES
 from tests.collection_path import CHECKOUT
 from tests.lab.tools import HELM
-from tests.lab.tools.provide import look
+from tests.lab.tools.provide import at_hand
 from tests.testing.json_schema import validator
 from tests.testing.rows import in_one_test
 from tests.testing.waiting import PATIENT
@@ -95,7 +95,7 @@ def settings_of(pod: dict[str, Any], environment: dict[str, str]) -> Settings:
 
 
 def helm(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    found = look([HELM], print).get(HELM)
+    found = at_hand([HELM], print).get(HELM)
     if found is None:
         pytest.skip(
             "helm is not at hand (python -m tests.lab.tools build helm builds it), so the chart cannot be rendered; the manifests are "
@@ -475,7 +475,7 @@ def test_helm_refuses_a_digest_that_is_none_and_names_the_value(digest: str) -> 
 
 @NEEDS_HELM
 def test_the_plain_manifests_can_be_made_with_the_digest_of_an_image(tmp_path: Path) -> None:
-    program = look([HELM], print).get(HELM)
+    program = at_hand([HELM], print).get(HELM)
     if program is None:
         pytest.skip("helm is not at hand (python -m tests.lab.tools build helm builds it), so no manifests can be made")
     (tmp_path / "bin").mkdir()
