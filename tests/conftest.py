@@ -45,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Keep files of the deep run out of the gate, so that nobody imports them there."""
+    """Keep files of the deep run out of the gate, so that no test imports them there."""
     if not config.getoption(gate.OPTION):
         return None
     if collection_path == lab_proof.TESTS:

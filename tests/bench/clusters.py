@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connect for meshes of 2 to 50 clusters, each a namespace of one real API server: requests, time by phase, memory.
 
-The API server and its etcd run on the same machine and share its processors with what is measured, so their CPU time is told too.
+The API server and its etcd run on the same machine and share its processors with what is measured, so their CPU time is reported too.
 """
 
 from __future__ import annotations

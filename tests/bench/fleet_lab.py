@@ -82,7 +82,7 @@ class Watched:
         Thread(target=self._watch, args=(api, version), daemon=True).start()
 
     def _watch(self, api: LabApi, version: str) -> None:
-        with suppress(urllib3.exceptions.HTTPError, ApiError):  # whoever waits for what does not come says so
+        with suppress(urllib3.exceptions.HTTPError, ApiError):  # a caller that waits for what does not come says so
             for event, found in api.watch(_DEPLOYMENTS, version, seconds=3000):
                 if event in ("ADDED", "MODIFIED"):
                     name = found["metadata"]["name"]

@@ -67,12 +67,12 @@ def _one(site: Site, operator: OperatorProcess, say: Callable[[str], None]) -> d
     began, clock = time.time(), time.monotonic()
     kind, name = site.ask()
     operator.wait(lambda: site.workspace.phase(kind, name) == PHASES[kind], f"{kind} {name} is {PHASES[kind]}")
-    told = time.monotonic() - clock
+    reported = time.monotonic() - clock
     operator.wait(lambda: len(_runs(operator)) > runs and all(one.at for one in seen), "its run has ended")
     ran = _runs(operator)[runs]
     ended, written = datetime.fromisoformat(ran["time"]).timestamp() - began, max(one.at for one in seen) - clock
-    say(f"{kind} {name}: written after {written:.2f} s, told after {told:.2f} s")
-    return {STARTS: ended - ran["seconds"], WRITTEN: written, ENDED: ended, TOLD: told}
+    say(f"{kind} {name}: written after {written:.2f} s, reported after {reported:.2f} s")
+    return {STARTS: ended - ran["seconds"], WRITTEN: written, ENDED: ended, TOLD: reported}
 
 
 def _runs(operator: OperatorProcess) -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ class _Written:
             Thread(target=self._watch, args=(api, path, version), daemon=True).start()
 
     def _watch(self, api: LabApi, path: str, version: str) -> None:
-        with suppress(urllib3.exceptions.HTTPError):  # `at` stays 0, and whoever waits for it says so
+        with suppress(urllib3.exceptions.HTTPError):  # `at` stays 0, and the caller that waits for it says so
             for event, _ in api.watch(path, version, seconds=int(LIMIT)):
                 if event != "BOOKMARK":
                     self.at = self.at or time.monotonic()

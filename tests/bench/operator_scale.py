@@ -17,7 +17,7 @@ from tests.testing.operator_process import OperatorProcess
 
 MESHES: Final = 20
 RESTART, STEADY = 500, 1000  # resources, bindings among them
-WINDOW: Final = 300.0  # seconds: the operator's default check interval, so that every mesh is looked at once
+WINDOW: Final = 300.0  # seconds: the operator's default check interval, so that every mesh is observed once
 QUIET_SECONDS, CORE_PERCENT, RSS = 60.0, 25.0, 250.0  # seconds, percent of one core, MB
 _CALM: Final = 5.0  # seconds that nothing happens in what is called quiet
 _LIMIT: Final = 1800.0
@@ -88,7 +88,7 @@ def _fill(bench: Bench, count: int) -> None:
 
 
 def _restart(operator: OperatorProcess, count: int, meshes: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """From the start of the process until every mesh was looked at and nothing is left to do."""
+    """From the start of the process until every mesh was observed and nothing is left to do."""
     began = time.monotonic()
     with Meter(operator.process.pid) as meter:
         last, before = began, dict[str, float]()

@@ -87,7 +87,7 @@ class Bench:
         return OperatorProcess(self.folder, kcp, self.management.kubeconfig)
 
     def wait(self, sites: Sequence[Site], operator: OperatorProcess) -> float:
-        """Until everything is in the phase that it is to reach, looked at one site after the other; how many seconds that took."""
+        """Until everything is in the phase that it is to reach, asked one site after the other; how many seconds that took."""
         began = time.monotonic()
         for site in sites:
             operator.wait(site.is_done, f"{site.namespace} is done")

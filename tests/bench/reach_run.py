@@ -77,9 +77,9 @@ def _space(namespace: str, other: str, name: str = "space") -> ObjectFacts:
 
 def upgrade(workloads: int) -> dict[str, Any]:
     """The forecast of an upgrade, without the plan of connect."""
-    there = made_scene("named", workloads, version="1.18.11")
+    made = made_scene("named", workloads, version="1.18.11")
     started = time.process_time()
-    found = forecast(there, "1.19", lambda _facts: ((), None))
+    found = forecast(made, "1.19", lambda _facts: ((), None))
     spent = time.process_time() - started
     return {"workloads": workloads, "distinct": workloads, "changes": len(found.rows), "seconds": {"forecast": spent}, "cpu": spent}
 

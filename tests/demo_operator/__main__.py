@@ -48,7 +48,7 @@ READY: Final = {
     "kcp": "the management plane says that the clusters are ready",
     "kubernetes": "the Secrets with the kubeconfigs of the clusters are there",
 }
-CHECK: Final = 5  # seconds between two looks at a mesh; 5 minutes unless the operator is told
+CHECK: Final = 5  # seconds between two dry runs of a mesh; the operator's default is 5 minutes
 
 
 class OperatorDemo(Demo):
@@ -74,12 +74,12 @@ class OperatorDemo(Demo):
         place = PLACES[self.source]
         self.begin("Tenants", f"{' and '.join(TENANTS)}, each with {place} and two clusters. All names are equal, Cilium's too")
         with self.world() as (world, management), tempfile.TemporaryDirectory() as folder:
-            self.begin("Operator", f"a process of its own; told to look at each mesh every {CHECK} s, so that nobody has to wait 5 minutes")
+            self.begin("Operator", f"a process of its own; it observes each mesh every {CHECK} s instead of every 5 minutes")
             with self.operator(world, management, Path(folder)) as operator:
                 self.begin("Create", f"the same file in both {PLURAL[self.source]}, while the clusters are still being made")
                 self.create()
                 self.begin("Apart", "whose is what, asked of the clusters and of their kvstoremesh processes")
-                self.look_whose()
+                self.compare_owners()
                 self.begin("Cut", f"the link between the two clusters of {HURT} is cut, and healed")
                 self.cut_and_heal()
                 self.begin("Delete", f"the same file in both {PLURAL[self.source]}")
@@ -89,7 +89,7 @@ class OperatorDemo(Demo):
             self.begin(
                 "Nothing left", f"every object of every kind in the clusters, the {PLURAL[self.source]}, the operator's records, its runs"
             )
-            self.look_what_is_left(status)
+            self.find_what_is_left(status)
 
     # Around the operator
 
@@ -101,8 +101,8 @@ class OperatorDemo(Demo):
             management.install()
             world: World | NamespaceWorld
             if self.source == "kcp":
-                kind, told = _kcp()
-                say(f"      kcp: {told}")
+                kind, origin = _kcp()
+                say(f"      kcp: {origin}")
                 world = stack.enter_context(open_world(kind))
             else:
                 say("      no kcp: the kinds are CRDs of the cluster that the operator runs in")
@@ -161,7 +161,7 @@ class OperatorDemo(Demo):
             self.follower.tell(name, READY[self.source])
         self._until_all(WANTED, "every resource has reached its phase")
 
-    def look_whose(self) -> None:
+    def compare_owners(self) -> None:
         self.seen.strangers = 0
         for name, workspace in self.workspaces.items():
             rows = [row for cluster in CLUSTERS for row in ask_kvstoremesh(workspace.lab.lab.clusters[cluster].kubeconfig)]
@@ -205,7 +205,7 @@ class OperatorDemo(Demo):
 
     # What is left
 
-    def look_what_is_left(self, status: int) -> None:
+    def find_what_is_left(self, status: int) -> None:
         found = [] if status == 0 else [f"the operator ended with status {status}"]
         for name, workspace in self.workspaces.items():
             after, key = everything(workspace.lab), workspace.key(NAME)

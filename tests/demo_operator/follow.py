@@ -52,7 +52,7 @@ class Follower:
         """Tell what changes in that time."""
         end = self.now() + seconds
         while self.now() < end:
-            self._look()
+            self._observe()
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
         """Print what changes until ``holds``. Raises StageFailed when no phase changes any more (tests/testing/waiting.py)."""
@@ -60,7 +60,7 @@ class Follower:
         def probe() -> bool:
             if holds():
                 return True
-            self._look()
+            self._observe()
             return False
 
         try:
@@ -68,7 +68,7 @@ class Follower:
         except NeverCame as error:
             raise StageFailed(str(error)) from None
 
-    def _look(self) -> None:
+    def _observe(self) -> None:
         for tenant in self._tenants:
             for document in documents_in(tenant.home):
                 kind, found = document["kind"], tenant.client.get(path_of(document))

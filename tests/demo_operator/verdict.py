@@ -27,11 +27,11 @@ class Seen:
     cut: float = inf
     healed: float = inf
     deleted: float = inf
-    left: Sequence[str] | None = None  # what remains, a line each; None: nobody looked
+    left: Sequence[str] | None = None  # what remains, a line each; None: it was not read
 
 
 def judge(seen: Seen) -> Verdict:
-    """Each part is told as it was seen."""
+    """Each part is reported as it was seen."""
     parts = [*(_reached(seen, tenant) for tenant in TENANTS), _apart(seen), _cut(seen), _healed(seen), _gone(seen)]
     return Verdict(good=all(part[0] for part in parts), text="; ".join(part[1] for part in parts if part[1]))
 

@@ -2,5 +2,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzzing of every parser of foreign bytes: the list of parsers, mutations, a kept corpus, and two engines.
 
-``make test`` replays the corpus and tries some mutations of it (tests/unit/fuzz); ``make fuzz`` goes on for as long as it is told.
+``make test`` replays the corpus and tries some mutations of it (tests/unit/fuzz); ``make fuzz`` goes on for as long as its caller says.
 """

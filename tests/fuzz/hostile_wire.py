@@ -28,7 +28,7 @@ _KEY: Final = re.compile(rb"(?i)sec-websocket-key: *(\S+)")
 
 
 class Wire:
-    """A listener that gives ``answer`` to whoever sends a request, and hangs up."""
+    """A listener that gives ``answer`` to each client that sends a request, and hangs up."""
 
     def __init__(self) -> None:
         self.answer = b""

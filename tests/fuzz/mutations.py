@@ -77,8 +77,8 @@ def _value(random: Random, document: Any) -> Any:
         case 3:
             del parent[key]
         case 4:
-            other, there = random.choice(places)
-            parent[key] = json.loads(json.dumps(other[there])) if key in _keys(parent) and there in _keys(other) else None
+            other, place = random.choice(places)
+            parent[key] = json.loads(json.dumps(other[place])) if key in _keys(parent) and place in _keys(other) else None
         case 5:
             for _ in range(random.choice((1, 3, 40, 300))):
                 parent[key] = random.choice(([parent[key]], {"a": parent[key]}))

@@ -115,7 +115,7 @@ def fleet_request() -> FleetRequest:
 
 @parser(
     "karmada-objects",
-    "Karmada, with what members report, and whoever else may write there",
+    "Karmada, with what members report, and others who may write there",
     "fleet/facts.py",
     form=Form.JSON,
     raises=(NotAnObject,),
@@ -159,7 +159,7 @@ def member_side(every: Observation, member: Member, *, contents: bool) -> Cluste
 
 @parser(
     "member-objects",
-    "Karmada, a management plane and members, and whoever else may write there",
+    "Karmada, a management plane and members, and others who may write there",
     form=Form.JSON,
     raises=(NotAnObject,),
     growth=200,
@@ -187,7 +187,7 @@ def member_objects(data: bytes) -> object:
     return found
 
 
-@parser("rollout-state", "whoever may write a PropagationPolicy in Karmada", "fleet/rollout_state.py", form=Form.JSON, growth=100)
+@parser("rollout-state", "those who may write a PropagationPolicy in Karmada", "fleet/rollout_state.py", form=Form.JSON, growth=100)
 def rollout_state(data: bytes) -> object:
     """Read the annotation with the state of a rollout: what is read and written again is read alike, and keeps every later wave back."""
     found = state_of(data.decode("utf-8", "replace"))

@@ -121,7 +121,7 @@ def _mapping(value: Any) -> dict[str, Any]:
 _CONFINED: Final = ("operator/mesh_operator/runs/confined/messages.py", "operator/mesh_operator/runs/item_parts.py")
 
 
-@parser("confined-answer", "whoever has taken over a confined process", *_CONFINED, form=Form.JSON, raises=(Invalid,))
+@parser("confined-answer", "a stranger who has taken over a confined process", *_CONFINED, form=Form.JSON, raises=(Invalid,))
 def confined_answer(data: bytes) -> object:
     """Take the input for what a confined process answers, which a stranger may have taken over."""
     value = decoded(data)

@@ -122,7 +122,7 @@ def secret_kubeconfig(data: bytes) -> object:
     return [sorted(map(str, document)) for document in found]
 
 
-@parser("exec-credential", "an exec plugin, and whoever answers it", "kube/exec_plugin.py", form=Form.JSON, raises=(PluginFailed,))
+@parser("exec-credential", "an exec plugin, and the server that answers it", "kube/exec_plugin.py", form=Form.JSON, raises=(PluginFailed,))
 def exec_credential(data: bytes) -> object:
     """Read the answer of an exec plugin; what is taken of it says who sends a request, until a time that can be compared."""
     plugin = ExecPlugin({"command": "plugin", "apiVersion": "client.authentication.k8s.io/v1"}, {})
@@ -134,7 +134,7 @@ def exec_credential(data: bytes) -> object:
 
 @parser(
     "users",
-    "whoever edits ConfigMap clustermesh-remote-users of a member",
+    "those who edit ConfigMap clustermesh-remote-users of a member",
     *("links/users.py", "observe/users.py"),
     form=Form.YAML,
     seconds=6.0,  # the text is read six times
@@ -157,7 +157,7 @@ def users(data: bytes) -> object:
 
 @parser(
     "peer-secret",
-    "whoever edits the Secrets with the peers of a member",
+    "those who edit the Secrets with the peers of a member",
     *("observe/peers.py", "etcd/link_access.py", "adopt/helm_values.py"),
     form=Form.YAML,
     seconds=10.0,  # five keys hold the text
@@ -184,7 +184,7 @@ def registry(data: bytes) -> object:
 
 @parser(
     "annotations",
-    "whoever edits objects of a member",
+    "those who edit objects of a member",
     *(
         "links/adopted_values.py",
         "mesh/endpoints/address_moves.py",
@@ -214,7 +214,7 @@ def marks(data: bytes) -> object:
     return [*found, roll, has_invalid_mark(ca)]  # type: ignore[arg-type]  # of its facts only the annotations are read
 
 
-@parser("schedule", "whoever edits certgen's CronJob")
+@parser("schedule", "those who edit certgen's CronJob")
 def schedule(data: bytes) -> object:
     """Find the next time of certgen's CronJob."""
     return next_run(_text(data), NOW)

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A parser of foreign bytes as fuzzing sees it: what may come of any input, in what time, and how a violation is told."""
+"""A parser of foreign bytes as fuzzing sees it: what may come of any input, in what time, and how a violation is reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Parser:
     """A parser, and what holds for each of its inputs."""
 
     name: str  # that of its folder in the corpus
-    writer: str  # whoever controls the bytes
+    writer: str  # who controls the bytes
     files: tuple[str, ...]  # files with decoders that it runs, below the checkout
     parse: Callable[[bytes], object]
     form: Form = Form.BYTES
@@ -47,14 +47,14 @@ class Parser:
     tries: int = 150  # mutations in a usual run of the tests
 
     def check(self, data: bytes) -> None:
-        """Parse an input and judge what comes of it.
+        """Parse an input and judge the result.
 
         :raises Defect: when anything is raised but the errors that callers handle, or when it takes more than its bounds.
         """
         started = time.process_time()
         try:
             result = self.parse(data)
-            printed = len(repr(result))  # a result that cannot be printed fails later, where nobody expects it
+            printed = len(repr(result))  # a result that cannot be printed fails later, where no caller expects it
         except self.raises:
             printed = 0
         except Exception as error:

@@ -180,13 +180,13 @@ from .plan import places, policy_of
 
 def isolation_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> dict[str, Any]:
     """Return the status. See ``KindRow`` (reconcile/kinds.py)."""
-    lacking, there = lacking_places(item, plan, scene, failed), _isolated(item, scene)
-    phase = "Isolated" if there and not lacking else "Degraded" if there or failed else "Isolating" if plan.steps else "Pending"
-    reason, message = phase, f"{listed(sorted(lacking))} lacks the policy" if lacking else "" if there else "no cluster has the namespace"
+    lacking, hosts = lacking_places(item, plan, scene, failed), _isolated(item, scene)
+    phase = "Isolated" if hosts and not lacking else "Degraded" if hosts or failed else "Isolating" if plan.steps else "Pending"
+    reason, message = phase, f"{listed(sorted(lacking))} lacks the policy" if lacking else "" if hosts else "no cluster has the namespace"
     whole = phase == "Isolated"
     return {
         "phase": phase,
-        "isolatedClusters": there,
+        "isolatedClusters": hosts,
         "conditions": [
             condition("Accepted", True, plan.reason, plan.message),
             condition("Ready", whole, reason, message),
@@ -197,8 +197,8 @@ def isolation_status(item: Item, plan: ItemPlan, scene: Scene, failed: Mapping[s
 
 def lacking_places(item: Item, _plan: ItemPlan, scene: Scene, failed: Mapping[str, str]) -> frozenset[str]:
     """Return the clusters that keep the item from being as asked: silent ones, and those without the policy."""
-    there = _isolated(item, scene)
-    return frozenset(host for host in _wanted(item, scene) if host not in there) | frozenset(scene.silent) | frozenset(failed)
+    isolated = _isolated(item, scene)
+    return frozenset(host for host in _wanted(item, scene) if host not in isolated) | frozenset(scene.silent) | frozenset(failed)
 
 
 def isolation_brief(status: Mapping[str, Any]) -> str:
@@ -257,8 +257,8 @@ def test_a_policy_of_another_owner_refuses_the_item() -> None:
     before = scene(traffic("c1"), traffic("c2"))
     name = planned(before, {"name": "shop", "namespace": NAMESPACE}).plan.steps[0].object.rpartition("/")[2]
     foreign = object_facts("CiliumNetworkPolicy", "ciliumnetworkpolicies", name, namespace=NAMESPACE, api="/apis/cilium.io/v2")
-    there = scene(traffic("c1", policies=(foreign,)), traffic("c2"))
-    assert planned(there, {"name": "shop", "namespace": NAMESPACE}).items[0].verdict is ItemVerdict.REFUSED
+    found = scene(traffic("c1", policies=(foreign,)), traffic("c2"))
+    assert planned(found, {"name": "shop", "namespace": NAMESPACE}).items[0].verdict is ItemVerdict.REFUSED
 
 
 def test_a_spec_without_a_namespace_is_refused() -> None:
@@ -269,8 +269,8 @@ _STATUSES: Final = """
 
 def _isolations() -> list[Made]:
     items = [{"name": "shop", "namespace": NAMESPACE}, {"name": "nowhere", "namespace": "absent"}, {"name": "wrong"}]
-    kind, name, there = "NamespaceIsolation", "namespaceIsolations", scene(traffic("c1"), traffic("c2"), members=["c3"])
-    return [*_rows(kind, name, "run", items, there), *_rows(kind, name, "before the writes", items, there, there)]
+    kind, name, before = "NamespaceIsolation", "namespaceIsolations", scene(traffic("c1"), traffic("c2"), members=["c3"])
+    return [*_rows(kind, name, "run", items, before), *_rows(kind, name, "before the writes", items, before, before)]
 """
 _SAMPLE: Final = """\
 #

@@ -79,8 +79,8 @@ class Recipe:
             (copy / path).write_text(text, encoding="utf-8")
         for edit in self.edits:
             before = (copy / edit.path).read_text(encoding="utf-8")
-            there = before.count(edit.at)
-            assert there == 1 or (there and edit.everywhere), f"{edit.path} has {there} times: {edit.at!r}"
+            count = before.count(edit.at)
+            assert count == 1 or (count and edit.everywhere), f"{edit.path} has {count} times: {edit.at!r}"
             (copy / edit.path).write_text(before.replace(edit.at, (edit.at if edit.keep else "") + edit.text), encoding="utf-8")
         for arguments in self.generators:
             python(copy, *arguments)
