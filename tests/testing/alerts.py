@@ -18,7 +18,7 @@ class Alert:
     name: str
     expr: str
     lasting: str  # "for" of the rule
-    severity: str  # critical: somebody is called; warning: in working hours
+    severity: str  # critical: the one on call is called; warning: in working hours
     summary: str  # with labels as Prometheus writes them
     meaning: str
     action: str

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What a hostile confined process tries: a handler for the fork server, which reports what it got, or misbehaves as it is told."""
+"""What a hostile confined process tries: a handler for the fork server, which reports what it got, or misbehaves as it is asked to."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def do_rights() -> dict[str, Any]:
 
 
 def do_everything(operator: int, files: Mapping[str, str], port: int) -> dict[str, str]:
-    """Try everything of the table in docs/threat-model.md, and return what came of it, a word or the name of the error, by row.
+    """Try everything of the table in docs/threat-model.md, and return the result, a word or the name of the error, by row.
 
     :param operator: id of the operator's process.
     :param files: of the operator: "kubeconfig", a file; "folder", the one that it is in; "socket", the name of an abstract socket on which

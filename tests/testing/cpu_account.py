@@ -4,7 +4,7 @@
 
 Time on a clock says little on a machine that does other things too; processor time can be compared. It is read from proc(5): that of a
 test is what its worker and every process below it used while it ran, so the start of a shared lab counts for the first test of it.
-Programs are looked at every second. What a process used between the last look and its end goes by the name of its parent, since the
+Programs are observed every second. What a process used between the last time and its end goes by the name of its parent, since the
 kernel adds it there.
 """
 
@@ -25,7 +25,7 @@ import pytest
 
 OPTION: Final = "--cpu"
 PROPERTY: Final = "cpu"
-_EVERY: Final = 1.0  # seconds between two looks
+_EVERY: Final = 1.0  # seconds between two observations
 _ROWS: Final = 40
 _TICK: Final = 1 / os.sysconf("SC_CLK_TCK")
 _INTERPRETER: Final = re.compile(r"python[\d.]*$")
@@ -108,8 +108,8 @@ class Programs:
     starts: Counter[str] = field(default_factory=Counter)
     _known: dict[tuple[int, int], tuple[Stat, str]] = field(default_factory=dict)
 
-    def look(self) -> None:
-        """Count what was used since the last look."""
+    def observe(self) -> None:
+        """Count what was used since the last call."""
         root = read_stat(self.root)
         found = {(stat.pid, stat.start): stat for stat in ([root] if root else []) + list(below(self.root))}
         parents = {stat.pid: stat.parent for stat, _ in self._known.values()}
@@ -141,7 +141,7 @@ class Account:
         self._tests: defaultdict[str, float] = defaultdict(float)
         self._programs = Programs(os.getpid())
         self._ended = threading.Event()
-        self._watch = threading.Thread(target=self._look_on, daemon=True)
+        self._watch = threading.Thread(target=self._observe_on, daemon=True)
 
     @pytest.hookimpl
     def pytest_sessionstart(self) -> None:
@@ -184,10 +184,10 @@ class Account:
                 count = self._programs.starts.get(name)
                 terminalreporter.write_line(f"{seconds:9.2f}s {name}" + (f" ({count} started)" if count else ""))
 
-    def _look_on(self) -> None:
+    def _observe_on(self) -> None:
         while not self._ended.wait(_EVERY):
-            self._programs.look()
-        self._programs.look()
+            self._programs.observe()
+        self._programs.observe()
 
 
 def register(config: pytest.Config) -> None:

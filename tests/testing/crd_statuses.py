@@ -112,14 +112,14 @@ def _rows(
     """The rows of a list of items after a run, without their names, which the custom resources have already."""
     wanted = desired_of({name: [{"generation": 2, **entry} for entry in entries]}, before.mesh)
     decided = plan_items(wanted, before)
-    there = after or settled(applied(before, decided.plan.steps, before.binding))
-    rows = item_rows(wanted, decided, there, course or Course(), now=NOW)[name]
+    after_run = after or settled(applied(before, decided.plan.steps, before.binding))
+    rows = item_rows(wanted, decided, after_run, course or Course(), now=NOW)[name]
     return [Made(kind, f"{about}: {row['name']}", {key: value for key, value in row.items() if key != "name"}) for row in rows]
 
 
 def _services() -> list[Made]:
     balanced = traffic("c1", services=[service(ingress=[{"hostname": "lb.example.com"}])], slices=(slice_facts(),))
-    there = scene(balanced, cluster("c2"), traffic("c3"), members=["c4"])
+    current = scene(balanced, cluster("c2"), traffic("c3"), members=["c4"])
     items = [
         {"name": "by-name", "selector": NGINX, "affinity": "Local", "targetClusters": ["c1", "c2"], "failover": {}},
         {"name": "not-there", "selector": {**NGINX, "name": "solo"}},
@@ -128,11 +128,11 @@ def _services() -> list[Made]:
     labels = [{"name": "by-labels", "selector": {"namespace": NAMESPACE, "labelSelector": {"app": "nginx"}}, "createMissingServices": True}]
     failed = Course(failed={"globalServices/by-name": {"c2": "may not patch services"}})
     made = [
-        *_rows("GlobalService", "globalServices", "run", items, there),
-        *_rows("GlobalService", "globalServices", "before the writes", items, there, there),
-        *_rows("GlobalService", "globalServices", "a write failed", items, there, course=failed),
-        *_rows("GlobalService", "globalServices", "not connected", items, replace(there, phase="Connecting")),
-        *_rows("GlobalService", "globalServices", "run", labels, there),
+        *_rows("GlobalService", "globalServices", "run", items, current),
+        *_rows("GlobalService", "globalServices", "before the writes", items, current, current),
+        *_rows("GlobalService", "globalServices", "a write failed", items, current, course=failed),
+        *_rows("GlobalService", "globalServices", "not connected", items, replace(current, phase="Connecting")),
+        *_rows("GlobalService", "globalServices", "run", labels, current),
     ]
     facts = {host: cluster_facts(host, version="1.19.5", config={"clustermesh-enable-mcs-api": "true"}) for host in ("c1", "c2")}
     mcs = scene(*(replace(cluster(host), served=SERVED | {MCS}) for host in facts), facts=facts)
@@ -141,18 +141,18 @@ def _services() -> list[Made]:
     return [*made, *_rows("GlobalService", "globalServices", "Cilium spoke", exported, mcs, _spoken(written))]
 
 
-def _spoken(there: Scene) -> Scene:
+def _spoken(current: Scene) -> Scene:
     """What Cilium's controllers write: a conflict, and an import."""
     key = (NAMESPACE, "nginx")
     conditions = [{"type": "Valid", "status": "True", "reason": "Valid", "message": ""}, {"type": "Conflict", "status": "True"}]
     found = object_facts("ServiceImport", "serviceimports", "nginx", namespace=NAMESPACE, api=f"/apis/{MCS}")
     imported = replace(found, status={"clusters": [{"cluster": "c1"}]})
-    exports = {key: replace(there.traffic["c1"].exports[key], status={"conditions": conditions})}
-    return replace(there, traffic={**there.traffic, "c1": replace(there.traffic["c1"], exports=exports, imports={key: imported})})
+    exports = {key: replace(current.traffic["c1"].exports[key], status={"conditions": conditions})}
+    return replace(current, traffic={**current.traffic, "c1": replace(current.traffic["c1"], exports=exports, imports={key: imported})})
 
 
 def _intents() -> list[Made]:
-    there = scene(traffic("c1"), traffic("c2"), members=["c3"])
+    current = scene(traffic("c1"), traffic("c2"), members=["c3"])
     sides: dict[str, Any] = {"source": {**NGINX, "name": "web"}, "destination": NGINX}
     items: list[dict[str, Any]] = [
         {"name": "allow", "action": "Allow", **sides, "probe": {"enabled": True}},
@@ -168,16 +168,16 @@ def _intents() -> list[Made]:
     failed: Mapping[str, Mapping[str, str]] = {"connectivityIntents/deny": {"c2": "may not create policies"}}
     kind, name = "ConnectivityIntent", "connectivityIntents"
     return [
-        *_rows(kind, name, "run", items, there),
-        *_rows(kind, name, "before the writes", items, there, there),
-        *_rows(kind, name, "probed, and a write failed", items, there, course=Course(probes=probes, failed=failed)),
-        *_rows(kind, name, "not connected", items, replace(there, phase="Error")),
+        *_rows(kind, name, "run", items, current),
+        *_rows(kind, name, "before the writes", items, current, current),
+        *_rows(kind, name, "probed, and a write failed", items, current, course=Course(probes=probes, failed=failed)),
+        *_rows(kind, name, "not connected", items, replace(current, phase="Error")),
     ]
 
 
 def _exposures() -> list[Made]:
     facts = {host: cluster_facts(host, config={"enable-gateway-api": "true"}) for host in ("c1", "c2")}
-    there = scene(cluster("c1"), cluster("c2", ready=0), facts=facts, members=["c3"])
+    current = scene(cluster("c1"), cluster("c2", ready=0), facts=facts, members=["c3"])
     shop: dict[str, Any] = {"service": NGINX, "port": {"number": 80}, "sourceRanges": list(OFFICE)}
     items = [
         {"name": "balanced", **shop, "class": "LoadBalancer", "hostname": "shop.example.com"},
@@ -192,10 +192,10 @@ def _exposures() -> list[Made]:
     globally = desired_of({"globalServices": [{"name": "nginx", "selector": NGINX}]}, both.mesh)
     with_global = applied(both, plan_items(globally, both).plan.steps, both.binding)
     return [
-        *_rows(kind, name, "run", items, there),
-        *_rows(kind, name, "before the writes", items, there, there),
-        *_rows(kind, name, "a write failed", items, there, course=Course(failed={"exposedServices/balanced": {"c1": "no"}})),
-        *_rows(kind, name, "not connected", items, replace(there, phase="Pending")),
+        *_rows(kind, name, "run", items, current),
+        *_rows(kind, name, "before the writes", items, current, current),
+        *_rows(kind, name, "a write failed", items, current, course=Course(failed={"exposedServices/balanced": {"c1": "no"}})),
+        *_rows(kind, name, "not connected", items, replace(current, phase="Pending")),
         *_rows(kind, name, "of a global Service", items[:1], with_global),
     ]
 

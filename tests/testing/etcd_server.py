@@ -69,7 +69,7 @@ class PlayedEtcd:
 
 @contextmanager
 def played_etcd(keys: Mapping[str, bytes]) -> Iterator[PlayedEtcd]:
-    """Serves on 127.0.0.1 with a certificate for HOSTNAME, and lets in whoever has a certificate of its CA."""
+    """Serves on 127.0.0.1 with a certificate for HOSTNAME, and lets in every client with a certificate of its CA."""
     ca = make("Cilium CA", ca=True)
     server = make("etcd", issuer=ca, names=[HOSTNAME], usages=[ExtendedKeyUsageOID.SERVER_AUTH])
     client = make("remote", issuer=ca, usages=[ExtendedKeyUsageOID.CLIENT_AUTH])

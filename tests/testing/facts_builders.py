@@ -343,8 +343,8 @@ def context_of(
 
 def choosing(context: CheckContext, **choices: Any) -> CheckContext:
     """The context with other choices about links."""
-    there = context.decisions
-    return replace(context, decisions=decide_links(there.mesh, there.facts, replace(there.policy, **choices), there.now))
+    decided = context.decisions
+    return replace(context, decisions=decide_links(decided.mesh, decided.facts, replace(decided.policy, **choices), decided.now))
 
 
 def failure(

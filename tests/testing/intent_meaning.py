@@ -18,8 +18,8 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.policies.e
 def means(intents: Iterable[ConnectivityIntent], source: PolicyEndpoint, destination: PolicyEndpoint, protocol: str, port: int) -> bool:
     """Is the flow let through, when these intents are all there is?
 
-    A Deny keeps out what it lists, and nothing more. Pods that an Allow or an Isolate means are reached by whom an Allow lists, and by
-    nobody else. Every other pod is reached by everybody.
+    A Deny keeps out what it lists, and nothing more. Pods that an Allow or an Isolate means are reached by those that an Allow lists, and
+    by no other pod. Pods that none of them means are reached by all pods.
     """
     concerned = [intent for intent in intents if meant(intent.destination, destination)]
     listed = [i for i in concerned if i.source and meant(i.source, source) and (not i.ports or any(on(p, protocol, port) for p in i.ports))]

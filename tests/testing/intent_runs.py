@@ -44,9 +44,9 @@ def world(*, without: tuple[str, str] | None = None) -> Scene:
     """Two clusters with pods of both labels in both namespaces. ``without``: a namespace that a cluster does not have."""
     members = []
     for host in HOSTS:
-        there = [name for name in NAMESPACES if (host, name) != without]
-        pods = tuple(pod(f"{label}-1", namespace=name, app=label) for name in there for label in LABELS)
-        members.append(traffic(host, namespaces=[namespace_facts(name) for name in there], pods=pods))
+        present = [name for name in NAMESPACES if (host, name) != without]
+        pods = tuple(pod(f"{label}-1", namespace=name, app=label) for name in present for label in LABELS)
+        members.append(traffic(host, namespaces=[namespace_facts(name) for name in present], pods=pods))
     return scene(*members)
 
 
@@ -74,10 +74,10 @@ def flows(at: Scene) -> Iterator[Flow]:
 
 def allowed(at: Scene) -> dict[int, Flow]:
     """The flows that the policies in the clusters let through, as the evaluator judges them, by their place in ``flows``."""
-    there = policy_world(at)
+    policies = policy_world(at)
     found = {}
     for place, flow in enumerate(flows(at)):
-        outcome = judged(there, flow.source, flow.destination, f"TCP/{flow.port}").outcome
+        outcome = judged(policies, flow.source, flow.destination, f"TCP/{flow.port}").outcome
         assert outcome is not PolicyOutcome.UNKNOWN, "compiled policies leave no doubt"
         if outcome is PolicyOutcome.ALLOWED:
             found[place] = flow
@@ -255,7 +255,7 @@ def asked(run: Run, seen: Scene, decided: ItemsPlan, before: InForce, lost: set[
         for name in {*before[host], *intents, *(spec["name"] for spec in run.file)}:
             intent = intents.get(name)
             if name in accepted and intent is not None and host != run.silent:
-                places = {there: _place(intent, there, seen) for there in intent.destination.clusters or HOSTS}
+                places = {other: _place(intent, other, seen) for other in intent.destination.clusters or HOSTS}
                 complete = all(places.values()) and not any(item == name for _host, item in lost)
                 if places.get(host) and (host, name) not in lost:
                     after[host][name] = intent
@@ -270,5 +270,5 @@ def asked(run: Run, seen: Scene, decided: ItemsPlan, before: InForce, lost: set[
 
 
 def _place(intent: ConnectivityIntent, host: str, seen: Scene) -> bool:
-    there = seen.traffic.get(host)
-    return there is not None and (intent.mode == "Clusterwide" or intent.destination.namespace in there.namespaces)
+    found = seen.traffic.get(host)
+    return found is not None and (intent.mode == "Clusterwide" or intent.destination.namespace in found.namespaces)

@@ -175,7 +175,7 @@ class World:
         return self.urls(export)
 
     def virtual(self, cluster: str = "*", *, user: Client | None = None, url: str = "") -> Client:
-        """The operator, or somebody else, in the virtual workspace of our export; at the first URL unless one is given."""
+        """The operator, or another user, in the virtual workspace of our export; at the first URL unless one is given."""
         return (user or self.operator()).at(f"{url or eventually(self.urls, 'the slice has a URL')[0]}/clusters/{cluster}")
 
     def restart(self) -> None:
@@ -214,9 +214,9 @@ def apply(client: Client, documents: Iterable[Object]) -> bool:
     return True
 
 
-def eventually(look: Callable[[], _T | None], what: str) -> _T:
-    """Return the first true value of ``look``, as `wait_for` does. Refusals and broken connections count as not yet."""
-    return wait_for(look, what=what, passing=(ApiError, urllib3.exceptions.HTTPError), every=0.05)
+def eventually(probe: Callable[[], _T | None], what: str) -> _T:
+    """Return the first true value of ``probe``, as `wait_for` does. Refusals and broken connections count as not yet."""
+    return wait_for(probe, what=what, passing=(ApiError, urllib3.exceptions.HTTPError), every=0.05)
 
 
 def _identity(client: Client, export: str) -> str:

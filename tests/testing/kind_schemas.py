@@ -35,7 +35,7 @@ KEYWORDS: Final = (
     *("type", "x-kubernetes-int-or-string", "required", "enum", "default", "minimum", "maximum", "minLength", "maxLength", "pattern"),
     *("minItems", "maxItems", "minProperties"),
 )
-"""What the engine reads. CEL rules are Python in the parsers, and lists without a name twice are looked at there, with the members."""
+"""What the engine reads. CEL rules are Python in the parsers, and lists without a name twice are checked there, with the members."""
 
 FLEET_KEYWORDS: Final = (
     *KEYWORDS,
@@ -177,7 +177,7 @@ def table(kind: str) -> str:
     spec = schemas(profile)[kind]["properties"]["spec"]
     lines = ["| field | type | default | meaning |", "| --- | --- | --- | --- |"]
     pods: list[str] = []
-    first: dict[str, str] = {}  # fields of pods -> where they are told; elsewhere that place is named
+    first: dict[str, str] = {}  # fields of pods -> where they are listed; elsewhere that place is named
     repeated: list[str] = []
     for path, schema, required in _fields(spec, ""):
         if path.startswith(f"{POD}."):

@@ -116,7 +116,7 @@ def _meant(cluster_folder: str, cluster: Mapping[str, Any], user_folder: str, us
     _demand(bool(key) or not certificate, "no key")
     _demand(not ("token" in user and ("username" in user or "password" in user)), "two ways")
     _demand(not ("tokenFile" in user and "username" in user), "two ways")
-    _demand("as" in user or (not {"as-uid", "as-groups"} & user.keys() and not user.get("as-user-extra")), "nobody to be")
+    _demand("as" in user or (not {"as-uid", "as-groups"} & user.keys() and not user.get("as-user-extra")), "no user to be")
     secret = server.startswith("https://")  # else no credentials are sent, and no plugin is asked
     _demand("auth-provider" not in user or not (secret or "exec" in user), "no such provider")
     plugin = _plugin(user, asked=secret, alone=not (certificate or {"token", "tokenFile", "username"} & user.keys()))
@@ -182,7 +182,7 @@ def _plugin(user: Mapping[str, Any], *, asked: bool, alone: bool) -> Mapping[str
     _demand(bool(plugin.get("command")), "no command")
     _demand(version.endswith(("/v1", "/v1beta1")) or (bool(version) and not asked), "no such version of plugins")
     _demand(bool(mode) or not version.endswith("/v1"), "no mode")
-    _demand(mode in ("", "Never", "IfAvailable") or (mode == "Always" and not (asked and alone)), "nobody to ask")
+    _demand(mode in ("", "Never", "IfAvailable") or (mode == "Always" and not (asked and alone)), "no user to ask")
     return plugin
 
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API server's ledger of ownership, to the field: objects with managedFields, written as plans write them, and observed again.
 
-Its rules are those of apimachinery (managedfields/internal) and structured-merge-diff: an update takes what it changes away from everybody
-and books it for its manager; an apply without force is refused where somebody else holds another value, and withdraws what it no longer
+Its rules are those of apimachinery (managedfields/internal) and structured-merge-diff: an update takes what it changes from all managers
+and books it for its own; an apply without force is refused where another manager holds another value, and withdraws what it no longer
 sends; a list of managedFields that an update carries replaces the ledger first, unless it is empty.
 """
 
@@ -115,13 +115,13 @@ class Ledger:
     def apply(self, host: str, name: str, body: Mapping[str, Any], manager: str, *, force: bool = False) -> None:
         """Server-side apply."""
         made = copy.deepcopy(self.objects[(host, name)])
-        ledger, wanted, there = _owners(made), _fields(body), _fields(made)
+        ledger, wanted, present = _owners(made), _fields(body), _fields(made)
         us = (manager, "Apply")
         for path, value in wanted.items():
             others = [holder for holder, paths in ledger.items() if path in paths and holder != us]
-            if others and there.get(path) != value and not force:
+            if others and present.get(path) != value and not force:
                 raise WriteConflict(f"{path} belongs to {others}")
-            for holder in others if there.get(path) != value else ():
+            for holder in others if present.get(path) != value else ():
                 ledger[holder].discard(path)
         gone = ledger.get(us, set()) - set(wanted)
         ledger[us] = set(wanted)

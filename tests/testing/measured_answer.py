@@ -93,7 +93,7 @@ class Pauses:
 
     def __init__(self) -> None:
         self.longest, self._stop = 0.0, threading.Event()
-        self._thread = threading.Thread(target=self._look)
+        self._thread = threading.Thread(target=self._measure)
 
     def __enter__(self) -> Pauses:
         self._thread.start()
@@ -103,7 +103,7 @@ class Pauses:
         self._stop.set()
         self._thread.join()
 
-    def _look(self) -> None:
+    def _measure(self) -> None:
         while not self._stop.is_set():
             before = time.monotonic()
             time.sleep(STEP)

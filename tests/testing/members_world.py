@@ -111,19 +111,19 @@ class Server:
 
     def merge_patch(self, path: str, body: Mapping[str, Any], *, manager: str, dry_run: bool = False) -> dict[str, Any]:
         self._asked("patch", path)
-        there = self.objects[path]
+        stored = self.objects[path]
         for key in ("uid", "resourceVersion"):
-            if body.get("metadata", {}).get(key, there["metadata"][key]) != there["metadata"][key]:
+            if body.get("metadata", {}).get(key, stored["metadata"][key]) != stored["metadata"][key]:
                 raise WriteConflict("It is another one.", cluster=self.host)
-        return _merged(there, body)
+        return _merged(stored, body)
 
     def delete(self, path: str, *, uid: str = "", resource_version: str = "") -> None:
         self._asked("delete", path)
-        there = self.objects.get(path)
-        if there is not None and uid and there["metadata"]["uid"] != uid:
+        stored = self.objects.get(path)
+        if stored is not None and uid and stored["metadata"]["uid"] != uid:
             raise WriteConflict("It is another one.", cluster=self.host)
-        if there is not None and path.startswith(f"{CLUSTERS}/"):
-            there["metadata"]["deletionTimestamp"] = "2026-11-24T08:00:00Z"
+        if stored is not None and path.startswith(f"{CLUSTERS}/"):
+            stored["metadata"]["deletionTimestamp"] = "2026-11-24T08:00:00Z"
             return
         self._end(path)
 
@@ -131,9 +131,9 @@ class Server:
         """Delete an object and, of a namespace, what is in it. What has finalizers stays, and keeps its namespace."""
         for key in [key for key in self.objects if key.startswith(f"{path}/")]:
             self._end(key)
-        there = self.objects.get(path, {"metadata": {}})
-        if there["metadata"].get("finalizers") or any(key.startswith(f"{path}/") for key in self.objects):
-            there["metadata"]["deletionTimestamp"] = "2026-11-24T08:00:00Z"
+        stored = self.objects.get(path, {"metadata": {}})
+        if stored["metadata"].get("finalizers") or any(key.startswith(f"{path}/") for key in self.objects):
+            stored["metadata"]["deletionTimestamp"] = "2026-11-24T08:00:00Z"
             return
         self.objects.pop(path, None)
 
@@ -150,15 +150,15 @@ class Server:
         return {"status": {"token": f"{TOKEN}-{account}", "expirationTimestamp": ends.strftime("%Y-%m-%dT%H:%M:%SZ")}}
 
 
-def _merged(there: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(stored: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in patch.items():
         if value is None:
-            there.pop(key, None)
+            stored.pop(key, None)
         elif isinstance(value, Mapping):
-            _merged(there.setdefault(key, {}), value)
+            _merged(stored.setdefault(key, {}), value)
         else:
-            there[key] = copy.deepcopy(value)
-    return there
+            stored[key] = copy.deepcopy(value)
+    return stored
 
 
 class World:
@@ -168,7 +168,7 @@ class World:
         self.moves = True
         self._busy = False
         self.now = NOW
-        self.clock = 0.0  # seconds of the last run; each look at the time takes one
+        self.clock = 0.0  # seconds of the last run; each read of the time takes one
         self.numbers = itertools.count(1)  # of uids
         self.servers: dict[str, Server] = {}
         for host in ("karmada", "plane", *hosts):

@@ -31,7 +31,7 @@ def install_definitions(api: LabApi, version: str = "1.20") -> None:
 def install_clusters(
     server: OneServer, names: Sequence[str], *, version: str = "1.20", first_id: int = 1, each: Callable[[str], None] = lambda name: None
 ) -> None:
-    """Make the clusters ``names``, with ids from ``first_id`` on and a CA each, not yet meshed. ``each`` is told when one is there."""
+    """Make the clusters ``names``, with ids from ``first_id`` on and a CA each, not yet meshed. ``each`` is called when one is there."""
 
     def one(numbered: tuple[int, str]) -> None:
         number, name = numbered

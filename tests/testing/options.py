@@ -227,10 +227,10 @@ def role_options(role: str) -> dict[str, Option]:
     known = modules()
     handed = handed_by_role(role)
     names = {entry.option: entry.variable for entry in handed}
-    return {entry.variable: _told_as(known[entry.module][entry.option], names, role) for entry in handed}
+    return {entry.variable: _in_terms_of(known[entry.module][entry.option], names, role) for entry in handed}
 
 
-def _told_as(option: Option, names: Mapping[str, str], role: str) -> Option:
+def _in_terms_of(option: Option, names: Mapping[str, str], role: str) -> Option:
     """Return the option with what its text says of other options and results put in terms of the role."""
 
     def said(match: re.Match[str]) -> str:

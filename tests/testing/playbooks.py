@@ -276,7 +276,7 @@ def _ask_warm_process(request: Mapping[str, Any], started: Callable[[int], None]
 
 @cache
 def _warm_socket() -> str:
-    """Return the socket of the warm process of this test run, which all workers of pytest-xdist share. Whoever needs it first starts it.
+    """Return the socket of the warm process of this test run, which all workers of pytest-xdist share. The first to need it starts it.
 
     It lives as long as one of them holds its standard input, a named pipe, open.
     """
@@ -284,7 +284,7 @@ def _warm_socket() -> str:
     folder = Path(tempfile.gettempdir(), f"mesh-warm-{run}")
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    assert folder.stat().st_uid == os.getuid(), f"{folder} is somebody else's"
+    assert folder.stat().st_uid == os.getuid(), f"{folder} belongs to another user"
     path, pipe = folder / "socket", folder / "input"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # until the process is ready

@@ -24,7 +24,7 @@ MINORS: Final = (15, 16, 17, 18, 19, 20)
 
 @dataclass(frozen=True)
 class Golden:
-    """One file. ``versions``: minor -> what came of it, ``{refused: [...]}`` or ``{policies: {host: [object, ...]}}``."""
+    """One file. ``versions``: minor -> the result, ``{refused: [...]}`` or ``{policies: {host: [object, ...]}}``."""
 
     name: str
     intent: Mapping[str, Any]

@@ -71,11 +71,11 @@ def pod(cluster: str = "c1", namespace: str = "default", **labels: str) -> Polic
     return PolicyEndpoint(cluster=cluster, namespace=namespace, labels=texts, namespace_labels=own, service_account="default")
 
 
-def judged(there: PolicyWorld, source: PolicyEndpoint, destination: PolicyEndpoint, what: str = "TCP/80") -> FlowVerdict:
+def judged(policies: PolicyWorld, source: PolicyEndpoint, destination: PolicyEndpoint, what: str = "TCP/80") -> FlowVerdict:
     """``what``: PROTOCOL/PORT; for ICMP PROTOCOL/TYPE."""
     protocol, _sep, port = what.partition("/")
-    return verdict(there, FirstPacket(source=source, destination=destination, protocol=protocol, port=int(port)))
+    return verdict(policies, FirstPacket(source=source, destination=destination, protocol=protocol, port=int(port)))
 
 
-def outcome(there: PolicyWorld, source: PolicyEndpoint, destination: PolicyEndpoint, what: str = "TCP/80") -> PolicyOutcome:
-    return judged(there, source, destination, what).outcome
+def outcome(policies: PolicyWorld, source: PolicyEndpoint, destination: PolicyEndpoint, what: str = "TCP/80") -> PolicyOutcome:
+    return judged(policies, source, destination, what).outcome

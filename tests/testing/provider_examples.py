@@ -132,7 +132,7 @@ REFUSED: Final = (
         {"globalAnnotations": {"example.com/team": "shop"}},
         "engine",
         "CM-GS-23",
-        "an annotation can change how, and for whom, a Service is served, and a tenant must not permit itself that (decision 0052)",
+        "an annotation can change how, and for which clients, a Service is served; a tenant must not permit itself that (decision 0052)",
     ),
     Refusal(
         "a GlobalService that says it is not global",

@@ -28,7 +28,7 @@ _VERSION: Final = json.dumps({"major": "1", "minor": "32", "gitVersion": "v1.32.
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a server learned of whoever sent a request.
+    """What a server learned of the sender of a request.
 
     :param headers: those that say who it is, with names in lower case, sorted.
     :param server_name: that the client named in the handshake; "" for none.

@@ -359,9 +359,9 @@ def result_schema() -> Schema:
 
 def problems_of(result: Mapping[str, Any]) -> list[str]:
     """Return what of a result is not as the schema says, the first places first."""
-    steps = {tuple(step): step for step in result["plan"]["steps"]}  # of thousands of steps, one with each set of keys is looked at
-    looked_at = {**result, "plan": {**result["plan"], "steps": list(steps.values())}}
-    return [f"{error.json_path}: {error.message[:300]}" for found in _validator().iter_errors(looked_at) for error in _leaves(found)]
+    steps = {tuple(step): step for step in result["plan"]["steps"]}  # of thousands of steps, one with each set of keys is validated
+    sampled = {**result, "plan": {**result["plan"], "steps": list(steps.values())}}
+    return [f"{error.json_path}: {error.message[:300]}" for found in _validator().iter_errors(sampled) for error in _leaves(found)]
 
 
 def _leaves(error: Any) -> list[Any]:

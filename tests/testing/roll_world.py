@@ -184,7 +184,7 @@ class FakeCluster:
         self.meshes = [self._pod("clustermesh-apiserver")]
 
     def run_certgen(self) -> Iterator[str]:
-        """certgen, whoever started it: every leaf from cilium-ca, one after the other."""
+        """certgen, by hand or by its CronJob: every leaf from cilium-ca, one after the other."""
         ca = ca_of(self.objects[self._secret("cilium-ca")])
         for leaf in mesh_leaves(self.options):
             made = leaf_secret(self.options, leaf, CaPair(ca.cert_pem, ca.key_pem))
@@ -258,7 +258,7 @@ class FakeCluster:
         return found
 
     def _apply_aliases(self, path: str, body: Mapping[str, Any], manager: str) -> Object:
-        """hostAliases of a pod template; nobody else has any here."""
+        """hostAliases of a pod template; no other writer has any here."""
         wanted = ((body.get("spec") or {}).get("template") or {}).get("spec", {}).get("hostAliases") or []
         self.applied[(path, manager)] = {alias["ip"] for alias in wanted}
         return self._update(path, {"spec": {"template": {"spec": {"hostAliases": wanted or None}}}}, manager)

@@ -3,7 +3,7 @@
 """Runs pytest, and those tests on servers that failed once more at the end, alone: ``python -m tests.testing.second_chance ARGUMENTS``.
 
 A test on servers can fail for a moment of the machine. Passing alone says so: the run is green then, and its last lines name the test as
-unsteady, for somebody to mend. A unit test gets no second chance, and neither does a run with more failures than `MOST`: that is no moment.
+unsteady, to be corrected. A unit test gets no second chance, and neither does a run with more failures than `MOST`: that is no moment.
 Both logs stay in `LOGS`. Exit statuses are those of pytest.
 """
 

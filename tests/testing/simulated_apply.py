@@ -3,8 +3,8 @@
 """What applying a plan does to the clusters, played on facts: facts and plan in, facts out.
 
 It keeps field ownership as the API server does (Kubernetes documentation, "Server-Side Apply"): an apply without force is refused where
-another manager owns a field with another value; a field that a manager no longer sends goes when nobody else owns it; an update takes the
-fields that it changes away from everybody else.
+another manager owns a field with another value; a field that a manager no longer sends goes when no other one owns it; an update takes the
+fields that it changes away from all others.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class SimulatedClusters:
         self._fixed[host] = change(self._fixed[host])
 
     def edit(self, host: str, kind: str, name: str, manager: str, changes: Mapping[Path, Any]) -> bool:
-        """Somebody else's patch of an object; False when there is no such object."""
+        """A patch of an object by another writer; False when there is no such object."""
         made = self._objects.get((host, kind, name))
         if made is not None:
             made.update(manager, changes)

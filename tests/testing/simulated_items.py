@@ -3,7 +3,7 @@
 """What the steps of items do to clusters, played on facts: a scene and steps in, the scene that would be observed next out.
 
 Preconditions are kept as the API server keeps them. An object that the binding made is replaced by its next apply, because a field that a
-manager no longer sends goes when nobody else owns it; somebody else's object is merged with what is applied.
+manager no longer sends goes when no other one owns it; the object of another owner is merged with what is applied.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def applied(scene: Scene, steps: Iterable[Step], binding: Binding) -> Scene:
         assert isinstance(action, ApiWrite), f"not played here: {action}"
         body = api_body(action, {}, scene.now)
         place = Place.of(action, body)
-        there = place.find(traffic[step.cluster])
-        after = _after(action, place, body, there, binding, timestamp(scene.now))
+        present = place.find(traffic[step.cluster])
+        after = _after(action, place, body, present, binding, timestamp(scene.now))
         traffic[step.cluster] = place.put(traffic[step.cluster], after)
     return replace(scene, traffic=traffic)
 
@@ -56,9 +56,9 @@ def in_any_order(steps: Sequence[Step], order: random.Random) -> list[Step]:
     for step in steps:
         lanes.setdefault(step.wave, {}).setdefault((step.cluster, step.item), []).append(step)
     found = []
-    for _wave, there in sorted(lanes.items()):
-        while any(there.values()):
-            found.append(there[order.choice([key for key, lane in there.items() if lane])].pop(0))
+    for _number, wave in sorted(lanes.items()):
+        while any(wave.values()):
+            found.append(wave[order.choice([key for key, lane in wave.items() if lane])].pop(0))
     return found
 
 
@@ -98,20 +98,20 @@ class Place:
 
 
 def _after(
-    action: ApiWrite, place: Place, body: Mapping[str, Any], there: ObjectFacts | None, binding: Binding, now: str
+    action: ApiWrite, place: Place, body: Mapping[str, Any], present: ObjectFacts | None, binding: Binding, now: str
 ) -> ObjectFacts | None:
     metadata = body.get("metadata") or {}
-    if action.method == "delete" and there is None:
+    if action.method == "delete" and present is None:
         return None  # gone already: kube.Cluster.delete says nothing
-    for key, value in (("uid", there.uid if there else ""), ("resourceVersion", there.resource_version if there else "")):
+    for key, value in (("uid", present.uid if present else ""), ("resourceVersion", present.resource_version if present else "")):
         if metadata.get(key, value) != value:
             raise WriteConflict(f"{place.path} has another {key}")
     if action.method == "delete":
         return None
-    if there is None:
+    if present is None:
         if action.method == "merge":
             raise WriteConflict(f"{place.path} is not there")
-        there = ObjectFacts(
+        present = ObjectFacts(
             kind=str(body["kind"]),
             path=place.path,
             namespace=place.namespace,
@@ -123,15 +123,15 @@ def _after(
         )
     elif action.method == "create":
         raise WriteConflict(f"{place.path} exists")
-    ours = action.method != "merge" and there.labels.get(OWNER_LABEL) == binding.owner
+    ours = action.method != "merge" and present.labels.get(OWNER_LABEL) == binding.owner
     merge: Callable[[Any, Any], Any] = (lambda _before, after: after or {}) if ours else merge_patch
     return replace(
-        there,
-        resource_version=str(int(there.resource_version or 0) + 1),
-        labels=merge(there.labels, metadata.get("labels") or {}),
-        annotations=merge(there.annotations, metadata.get("annotations") or {}),
-        spec=merge(there.spec, body.get("spec") or {}),
-        specs=tuple(body.get("specs") or (() if ours else there.specs)),
+        present,
+        resource_version=str(int(present.resource_version or 0) + 1),
+        labels=merge(present.labels, metadata.get("labels") or {}),
+        annotations=merge(present.annotations, metadata.get("annotations") or {}),
+        spec=merge(present.spec, body.get("spec") or {}),
+        specs=tuple(body.get("specs") or (() if ours else present.specs)),
     )
 
 

@@ -8,7 +8,7 @@ import re
 
 
 def mentions(text: str, *facts: object) -> bool:
-    """Return whether a text has every fact, such as a name, a number or what somebody else said, as words of their own."""
+    """Return whether a text has every fact, such as a name, a number or what another program said, as words of their own."""
     return all(re.search(rf"(?<![\w]){re.escape(str(fact))}(?![\w])", text) for fact in facts)
 
 

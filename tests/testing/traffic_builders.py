@@ -94,11 +94,11 @@ def traffic(
     """What a cluster has. Namespaces of the services are there by themselves."""
     services = tuple(services)
     named = {entry.name: entry for entry in namespaces}
-    there = {entry.namespace: namespace_facts(entry.namespace) for entry in services}
+    implied = {entry.namespace: namespace_facts(entry.namespace) for entry in services}
     return TrafficFacts(
         host=host,
         served=frozenset(served),
-        namespaces={NAMESPACE: namespace_facts(), **there, **named},
+        namespaces={NAMESPACE: namespace_facts(), **implied, **named},
         services={entry.key: entry for entry in services},
         **fields,
     )

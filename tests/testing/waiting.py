@@ -24,13 +24,13 @@ STALL: Final = 60.0  # seconds without any change
 PATIENT: Final = 60.0
 """Seconds for an answer that does come, where a library wants one number: a test that passes never waits that long."""
 ROUNDS: Final = 10  # stalls that a wait may last when something changes all the time, as the log of a server that retries does
-_EVERY: Final = 0.1  # seconds between two looks
-_LATE: Final = 0.3  # the same of a wait that has lasted for a while: a look at servers costs the processors that they need
+_EVERY: Final = 0.1  # seconds between two probes
+_LATE: Final = 0.3  # the same of a wait that has lasted for a while: a probe of servers costs the processors that they need
 _PART: Final = 20  # of what a wait has lasted, as far as between the two
 _LONGEST: Final = 2.0
-_SHARE: Final = 4  # times as long as a look is the time until the next one
+_SHARE: Final = 4  # times as long as a probe is the time until the next one
 _KEPT: Final = 5  # last values that a failure shows
-_LOOKS: Final = 3  # without a change at least, however long each takes
+_PROBES: Final = 3  # without a change at least, however long each takes
 _LONG: Final = 2000  # characters of each
 
 _T = TypeVar("_T")
@@ -94,22 +94,22 @@ def wait_for(
     """Return the first value of ``probe`` for which ``holds`` is true; the first true value when ``holds`` is not given.
 
     :param what: completes "It did not come about that ...", such as "the mesh is connected".
-    :param progress: returns a token that changes as long as somebody works towards it: the size of a log, counters, the text of a status.
+    :param progress: returns a token that changes as long as a process works towards it: the size of a log, counters, the text of a status.
     :param explain: text for the failure, such as the log of the process that was waited for.
     :param hopeless: returns why it cannot come any more, for example that the process ended; empty as long as it can.
     :param passing: errors of ``probe`` that mean "not yet".
     :param stall: seconds without a change after which the wait fails; rarely worth setting, since only a failure waits that long.
-    :param every: seconds between two looks, for what lasts a moment only. Else looks take no more than a fifth of the time: many start a
+    :param every: seconds between two probes, for what lasts a moment only. Else probes take no more than a fifth of the time: many start a
         program in a pod, and would take the time from what they wait for.
     :raises NeverCame: nothing changed for ``stall`` seconds, or it kept changing for `ROUNDS` times that, or it is hopeless.
     """
     seen: deque[str] = deque(maxlen=_KEPT)
     token: object = None
-    looks, quiet, total = 0, 0.0, 0.0
+    probes, quiet, total = 0, 0.0, 0.0
     moment = timing.now()
     while True:
         began = timing.now()
-        why = hopeless()  # before the look, which so is the last one after the end
+        why = hopeless()  # before the probe, which so is the last one after the end
         try:
             value = probe()
         except passing as error:
@@ -122,13 +122,13 @@ def wait_for(
         elapsed, moment = (now - moment) / timing.slowness(), now
         total += elapsed
         if not seen or (seen[-1], token) != (shown, latest):
-            looks, quiet = 0, 0.0
+            probes, quiet = 0, 0.0
         else:
-            looks, quiet = looks + 1, quiet + elapsed
+            probes, quiet = probes + 1, quiet + elapsed
         if not seen or seen[-1] != shown:
             seen.append(shown)
         token = latest
-        if quiet > stall and looks >= _LOOKS:
+        if quiet > stall and probes >= _PROBES:
             why = why or f"nothing changed for {stall:g} s"
         elif total > stall * ROUNDS:
             why = why or f"it kept changing for {stall * ROUNDS:g} s"

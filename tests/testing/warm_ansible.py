@@ -58,7 +58,7 @@ def serve(path: str) -> None:
                         _answer(connection)
                     connection.close()
                     selector.register(os.pidfd_open(child), selectors.EVENT_READ, child)
-                else:  # a run has ended; whoever waits for its end looks for its process
+                else:  # a run has ended; the worker that waits for its end looks for its process
                     selector.unregister(ready.fileobj)
                     os.close(ready.fd)
                     os.waitpid(ready.data, 0)

@@ -46,7 +46,7 @@ class Access:
         self._allowed: dict[object, float] = {}
 
     def user_of(self, headers: Message) -> User | None:
-        """None for whom nobody knows."""
+        """None for a user who is not known."""
         scheme, _, token = (headers.get("Authorization") or "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             return None
@@ -72,7 +72,7 @@ class Access:
         return user.admin or self._review(user, cluster, prefix, {"nonResourceAttributes": {"verb": target.verb, "path": target.path}})
 
     def may_enter(self, user: User, cluster: str) -> bool:
-        """kcp: a ServiceAccount its own workspace, everybody else with the verb ``access`` (system:kcp:workspace:access)."""
+        """kcp: a ServiceAccount its own workspace, every other user with the verb ``access`` (system:kcp:workspace:access)."""
         return user.cluster == cluster or self.may(user, cluster, Target("access", "/"))
 
     def _review(self, user: User, cluster: str, prefix: str, attributes: Object) -> bool:
@@ -81,7 +81,7 @@ class Access:
             return True
         groups = [*user.groups, _AUTHENTICATED]
         name = user.name
-        if user.cluster and user.cluster != cluster:  # a stranger's account is nobody here but by its long name
+        if user.cluster and user.cluster != cluster:  # a stranger's account is known here by its long name only
             namespace, _, account = user.name.removeprefix("system:serviceaccount:").partition(":")
             name, groups = (
                 f"system:kcp:serviceaccount:{user.cluster}:{namespace}:{account}",

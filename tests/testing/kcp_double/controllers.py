@@ -90,7 +90,7 @@ class Controllers:
                 busy = self._pass()
             except Exception as error:  # the next pass looks again
                 busy = True
-                if not (isinstance(error, ApiError) and error.status in (404, 409)):  # somebody was faster
+                if not (isinstance(error, ApiError) and error.status in (404, 409)):  # another writer was faster
                     traceback.print_exc()
 
     def _pass(self) -> bool:

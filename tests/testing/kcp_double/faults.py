@@ -153,7 +153,7 @@ class Faults:
             if not fault.status:
                 fault.ended.wait(fault.delay)
                 return None
-            message = _EXPIRED if fault.status == 410 else f"the double was told to answer {fault.status}"
+            message = _EXPIRED if fault.status == 410 else f"a test asked the double to answer {fault.status}"
             if fault.as_event:
                 event = {"type": "ERROR", "object": status_object(410, message, "Expired")}
                 return Reply(stream=iter([json.dumps(event).encode() + b"\n"]))

@@ -154,7 +154,7 @@ class Forwarder:
             response.close()
 
     def _shown(self, call: Call, event: Object, known: set[str], gone: set[str]) -> bool:
-        """May this event be seen? What could be seen and can no more is told as deleted, once."""
+        """May this event be seen? What could be seen and can no more is reported as deleted, once."""
         rows = event["object"].get("rows") if event["object"].get("kind") == "Table" else None
         if rows:
             return self._row(call, rows[0], call.shown())

@@ -171,5 +171,5 @@ def _whole(spec: Object, rules: Mapping[str, str]) -> Object:
 
 
 def _crd(name: str, spec: Object) -> Object:
-    # kcp.io is nobody's protected group; *.k8s.io would want an approval.
+    # kcp.io is no protected group; *.k8s.io would want an approval.
     return {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": name}, "spec": spec}

@@ -45,7 +45,7 @@ class PlainWorkspaces:
         target = target_of(request, f"/{tail}")
         workspace = self._places.find(place)
         if workspace is None or not self._access.may_enter(user, workspace.cluster):
-            return forbidden(user.name, target)  # the same for what does not exist: nobody learns who else is there
+            return forbidden(user.name, target)  # the same for what does not exist: no user learns who else is there
         if fault := self._faults.meet(request, target, False):
             return fault
         if not target.plural:

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Exports and bindings as the last pass of the controllers found them: what is served where, and to whom."""
+"""Exports and bindings as the last pass of the controllers found them: what is served where, and to which user."""
 
 from __future__ import annotations
 

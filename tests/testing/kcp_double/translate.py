@@ -146,7 +146,7 @@ class Translator:
 
     @staticmethod
     def _subject_in(cluster: str, name: str) -> str:
-        """Users and groups are everybody's; what they may do differs between logical clusters."""
+        """Users and groups are the same everywhere; what they may do differs between logical clusters."""
         return f"{cluster}/{name}"
 
 

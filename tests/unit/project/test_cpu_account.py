@@ -49,27 +49,27 @@ def go_on(process: subprocess.Popen[str], line: str = "\n") -> None:
 def test_what_a_process_uses_goes_by_its_name_and_what_its_children_used_by_that_of_their_parent() -> None:
     with worker() as process:
         programs = Programs(process.pid)
-        programs.look()
+        programs.observe()
         assert programs.starts == {"python -c": 1}
         assert 0.1 - TICKS <= programs.seconds["python -c"] < 0.2
         go_on(process)
-        programs.look()
+        programs.observe()
         assert 0.2 - TICKS <= programs.seconds["short ones of python -c"] < 0.4
         once = dict(programs.seconds)
-        programs.look()
+        programs.observe()
         assert sum(programs.seconds.values()) == pytest.approx(sum(once.values()), abs=2 * TICKS)
 
 
-def test_the_time_of_a_family_that_ends_between_two_looks_counts_once() -> None:
+def test_the_time_of_a_family_that_ends_between_two_observations_counts_once() -> None:
     programs, earlier = Programs(os.getpid()), used()
-    programs.look()
+    programs.observe()
     start, later = sum(programs.seconds.values()), used()
     with worker() as process:
-        programs.look()
+        programs.observe()
         go_on(process)
         go_on(process)
     least = used() - later
-    programs.look()  # it takes time itself, the more processes the machine has, of which a part is not in the account yet
+    programs.observe()  # it takes time itself, the more processes the machine has, of which a part is not in the account yet
     most = used() - earlier
     assert least >= 0.3 - TICKS
     assert least - 2 * TICKS <= sum(programs.seconds.values()) - start <= most + 2 * TICKS
