@@ -172,7 +172,7 @@ molecule: venv ## molecule test of the scenario connect, or of others (SCENARIO=
 .PHONY: screens
 screens: venv ## docs/screens: what a person sees, from runs on the lab
 	@WRITE_SCREENS=1 $(python) -m pytest -q $(foreach what,screens mistakes,tests/unit/plugins/action/test_$(what).py tests/integration/test_$(what).py) \
-		tests/integration/test_demo.py::test_the_demo_of_traffic_shows_all_that_it_is_to_show_and_looks_like_its_recording
+		tests/integration/test_demo.py::test_the_demo_of_traffic_shows_all_that_it_is_to_show_and_is_like_its_recording
 	@$(python) -m tests.testing.screens
 	@$(python) -m tests.testing.drawings
 

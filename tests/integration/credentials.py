@@ -38,7 +38,7 @@ def _host(cluster: str, place: Path, document: dict[str, Any]) -> Host:
 
 
 def unreachable(lab: MeshLab, cluster: str, place: Path) -> Host:
-    """A server address where nobody listens."""
+    """A server address without a listener."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
@@ -89,7 +89,7 @@ def service_account(lab: MeshLab, cluster: str, place: Path, name: str) -> Host:
 def expired(lab: MeshLab, cluster: str, place: Path) -> Host:
     """A client certificate whose time ran out yesterday."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "somebody")])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "former-user")])
     now = datetime.now(UTC)
     builder = (
         x509.CertificateBuilder()

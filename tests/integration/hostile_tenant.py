@@ -41,7 +41,7 @@ HEAVY: Final = "objects that take more memory than there is for all workspaces"
 EDITS: Final = "edits without end"
 _BOMBS: Final = ("x1", "x2")
 _HEAVY_OBJECTS: Final = 45  # with 300 KiB of memory each
-_LOOK: Final = 0.05  # seconds between two looks at the operator's connections
+_INTERVAL: Final = 0.05  # seconds between two observations of the operator's connections
 
 
 def kubeconfig_bomb() -> str:
@@ -67,7 +67,7 @@ class HostileTenant:
     listeners: dict[str, HostileServer] = field(default_factory=dict)
     edits: int = 0
     _seen: set[str] = field(default_factory=set)  # attacks of which the operator has said what it has to say
-    _connections: Mapping[str, frozenset[socket.socket]] = field(default_factory=dict)  # by attack, at the last look
+    _connections: Mapping[str, frozenset[socket.socket]] = field(default_factory=dict)  # by attack, when last observed
     _at_once: set[str] = field(default_factory=set)
 
     def not_begun(self) -> list[str]:
@@ -112,10 +112,10 @@ class HostileTenant:
             found += [f"{name} of an attacker is called {phase}" for name, phase in phases.items() if phase in GOOD]
         return found
 
-    def look_at_connections(self) -> None:
+    def observe_connections(self) -> None:
         """Note the meshes of one workspace that have a worker at the same time, which only one may have.
 
-        Each look takes its time. But a connection that two looks in a row show was open all the time between them.
+        An observation takes its time. But a connection that two in a row show was open all the time between them.
         """
         before, self._connections = self._connections, {name: server.connections() for name, server in self.listeners.items()}
         lasting = {name for name, now in self._connections.items() if now & before.get(name, frozenset())}
@@ -183,7 +183,7 @@ def hostile_tenant(folder: Path, workspace: Callable[[str], Workspace]) -> Itera
                 path = place / f"{side}.kubeconfig"
                 path.write_text(yaml.safe_dump(server.kubeconfig()), encoding="utf-8")
                 owner.add(f"k{number}{side}", kubeconfig=path)
-        stack.enter_context(_again_and_again(tenant.look_at_connections, _LOOK))
+        stack.enter_context(_again_and_again(tenant.observe_connections, _INTERVAL))
         soon: Object = {"failover": {"detectWithin": "1s"}, "selector": {"namespace": "production", "name": "nginx"}}
         for owner in tenant.servers:
             names = list(owner.clusters)

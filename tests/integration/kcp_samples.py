@@ -46,18 +46,18 @@ def holding(binding: Mapping[str, Any] | None) -> Object | None:
 
 
 def widget_export(name: str, account: str) -> list[Object]:
-    """An export of its own: widgets, which everybody may bind and the ServiceAccount ``account``/``account`` may read."""
+    """An export of its own: widgets, which every user may bind and the ServiceAccount ``account``/``account`` may read."""
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
     version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
     schema = api_resource_schema({"spec": {"group": "widgets.test", "names": names, "scope": "Namespaced", "versions": [version]}})
     resources = [{"name": "widgets", "group": "widgets.test", "schema": schema["metadata"]["name"], "storage": {"crd": {}}}]
     export = {"apiVersion": "apis.kcp.io/v1alpha2", "kind": "APIExport", "metadata": {"name": name}, "spec": {"resources": resources}}
-    everybody = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}
+    all_users = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}
     reader = {"kind": "ServiceAccount", "name": account, "namespace": account}
     return [
         schema,
         export,
-        *_granted(f"{name}:bind", name, "apiexports", ["bind"], everybody),
+        *_granted(f"{name}:bind", name, "apiexports", ["bind"], all_users),
         *_granted(f"{name}:read", name, "apiexports/content", ["get", "list", "watch"], reader),
     ]
 

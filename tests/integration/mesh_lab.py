@@ -183,13 +183,13 @@ class MeshLab:
             return {link: str(row.get("status")) for link, row in found.items() if not row.get("ready")}
 
         self.wait_for_mesh_pods()
-        # While a container starts, there is nobody to ask.
+        # While a container starts, there is no process to ask.
         wait_for(
             late,
             lambda found: not found,
             what="kvstoremesh of every cluster is ready for its peers",
             passing=(AssertionError, ClusterError),
-            every=0.7,  # each look runs a program in every mesh pod
+            every=0.7,  # each probe runs a program in every mesh pod
         )
 
     def wait_for_mesh_pods(self) -> None:

@@ -315,7 +315,7 @@ def run_processes(key: MeshKey) -> dict[int, str]:
     """Processes of plays of one mesh, and the folder of each one's run, in which they work."""
     found: dict[int, str] = {}
     for place in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # gone, or somebody else's
+        with suppress(OSError):  # gone, or another user's
             folder = os.readlink(place / "cwd")
             if f"/run-{_owner(key)}-" in folder:
                 found[int(place.name)] = folder

@@ -38,7 +38,7 @@ def watched(lab: MeshLab, peers: Mapping[str, tuple[str, ...]]) -> Iterator[list
     ended = threading.Event()
     polls = [0]
 
-    def look() -> None:
+    def observe() -> None:
         while not ended.is_set():
             for cluster, names in peers.items():
                 rows = lab.kvstoremesh_status(cluster)
@@ -46,7 +46,7 @@ def watched(lab: MeshLab, peers: Mapping[str, tuple[str, ...]]) -> Iterator[list
                 polls[0] += 1
             ended.wait(0.05)
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=observe)
     thread.start()
     try:
         yield seen

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a CA roll did to the Secrets of its clusters, write by write, and whether that was each stage in its turn.
 
-A watch of each cluster tells it, from before the roll on. So no write is missed, however short a stage is, and nobody polls meanwhile. The
+A watch of each cluster shows it, from before the roll on. So no write is missed, however short a stage is, and nothing polls meanwhile. The
 first CA of a cluster is called "old", and the one that the roll has noted as the next "new".
 """
 
@@ -75,7 +75,7 @@ class Moment:
 
 
 class RollHistory:
-    """Use as a context manager around the roll. Whoever makes it knows that nobody else writes Secrets."""
+    """Use as a context manager around the roll. Its caller knows that no other writer changes Secrets."""
 
     def __init__(self, lab: MeshLab) -> None:
         self._lab = lab

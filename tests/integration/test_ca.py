@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates are renewed and CAs are changed under a mesh in use, and whoever reads through it notices nothing."""
+"""Certificates are renewed and CAs are changed under a mesh in use, and those who read through it notice nothing."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_what_is_left_out_is_filled_in_with_what_the_engine_would_take(server: C
 
 
 def test_rules_hold_at_the_limits(server: CrdServer) -> None:
-    """Estimated costs are looked at when a CRD is installed, real ones with each object."""
+    """Estimated costs are checked when a CRD is installed, real ones with each object."""
     refs = [{"name": f"cluster-{n}." + "a" * 60} for n in range(255)]
     names = [ref["name"] for ref in refs]
     side = {
@@ -145,11 +145,11 @@ def test_an_item_stays_with_its_mesh(server: CrdServer) -> None:
 
 def test_every_status_is_taken_and_comes_back_whole(server: CrdServer) -> None:
     for number, made in enumerate(statuses()):
-        there = server.create(made.kind, changed(made.kind, {}), f"status-{number}", dry=False)
-        assert "status" not in there
-        written = server.replace({**there, "status": made.status}, status=True)
+        created = server.create(made.kind, changed(made.kind, {}), f"status-{number}", dry=False)
+        assert "status" not in created
+        written = server.replace({**created, "status": made.status}, status=True)
         assert written["status"] == made.status, made.about
-        assert server.replace({**written, "spec": there["spec"], "status": {}})["status"] == made.status  # not by the object itself
+        assert server.replace({**written, "spec": created["spec"], "status": {}})["status"] == made.status  # not by the object itself
 
 
 def test_kubectl_shows_phase_mesh_and_clusters(server: CrdServer) -> None:

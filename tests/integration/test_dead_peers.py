@@ -123,10 +123,10 @@ def test_a_member_whose_api_server_is_silent_is_measured_by_the_others(lab: Mesh
     lab.lab.freeze_api("c2")
     half = lab.play("status")
     assert half.rc != 0
-    there, back = link(half, "c1", "c2"), link(half, "c2", "c1")
-    assert (there["ready"], there["proof"], there["lastProof"]["by"]) == (True, "proven", "kvstoremesh"), half.output
+    forth, back = link(half, "c1", "c2"), link(half, "c2", "c1")
+    assert (forth["ready"], forth["proof"], forth["lastProof"]["by"]) == (True, "proven", "kvstoremesh"), half.output
     assert (back["stage"], back["proof"]) == ("unknown", "unknown")
-    assert there["nodePaths"]["reached"] == 1, "the nodes of the silent cluster are reached"
+    assert forth["nodePaths"]["reached"] == 1, "the nodes of the silent cluster are reached"
     assert (half.result["status"]["binding"]["phase"], condition(half, "NodesReachable")[0]) == ("Degraded", "Unknown")
     assert condition(half, "Ready")[2].endswith("(its mesh endpoint is alive: c1 reads from it)")
     assert "(its mesh endpoint is alive: c1 reads from it)" in half.output

@@ -53,7 +53,7 @@ def test_the_demo_of_the_fleet_side_ends_with_all_that_it_is_to_show(tmp_path: P
 
 
 @pytest.mark.usefixtures("servers", "real_agents")
-def test_the_demo_of_traffic_shows_all_that_it_is_to_show_and_looks_like_its_recording(tmp_path: Path) -> None:
+def test_the_demo_of_traffic_shows_all_that_it_is_to_show_and_is_like_its_recording(tmp_path: Path) -> None:
     lines = run_demo("demo-traffic", tmp_path)
     if os.environ.get(screens.WRITE):
         recordings.TRAFFIC.write_text(recordings.text_of(lines), encoding="utf-8")

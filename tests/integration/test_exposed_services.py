@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exposed services as their users meet them: an address, who may come to it, what takes over, and that nothing stays behind.
 
-Load balancers are the lab's. Nobody serves Gateways there: the API is the real one, and the tests answer as a controller would.
+Load balancers are the lab's. No controller serves Gateways there: the API is the real one, and the tests answer as a controller would.
 """
 
 from __future__ import annotations
@@ -220,8 +220,8 @@ def test_a_standby_takes_over_and_gives_back(lab: MeshLab) -> None:
 def test_api_servers_take_the_golden_objects_as_they_are(lab: MeshLab, golden: Golden) -> None:
     api = lab.api("c1")
     for body in golden.becomes:
-        there = api.create(body)
-        assert _within(body["spec"], there["spec"]), f"{body['kind']}: {there['spec']}"
+        created = api.create(body)
+        assert _within(body["spec"], created["spec"]), f"{body['kind']}: {created['spec']}"
         plural = {"CiliumNetworkPolicy": POLICIES, "Gateway": GATEWAYS, "HTTPRoute": ROUTES}.get(body["kind"], SERVICES)
         api.delete(f"{plural}/{body['metadata']['name']}")
 
@@ -233,10 +233,10 @@ def test_api_servers_refuse_source_ranges_on_a_node_port(lab: MeshLab) -> None:
         lab.api("c1").create({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x", "namespace": NAMESPACE}, "spec": spec})
 
 
-def _within(wanted: Any, there: Any) -> bool:
+def _within(wanted: Any, stored: Any) -> bool:
     """Is everything that was sent there still? Servers add defaults."""
     if isinstance(wanted, dict):
-        return isinstance(there, dict) and all(key in there and _within(value, there[key]) for key, value in wanted.items())
+        return isinstance(stored, dict) and all(key in stored and _within(value, stored[key]) for key, value in wanted.items())
     if isinstance(wanted, list):
-        return isinstance(there, list) and len(wanted) == len(there) and all(map(_within, wanted, there))
-    return bool(wanted == there)
+        return isinstance(stored, list) and len(wanted) == len(stored) and all(map(_within, wanted, stored))
+    return bool(wanted == stored)

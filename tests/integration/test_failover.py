@@ -63,7 +63,7 @@ def test_local_backends_first_then_few_of_all_then_remote_ones_and_back(lab: Mes
     wait_for_backends(lab, "c1", {"c1 preferred": 2, "c2": 2})
     assert backends(lab, "c2") == {"c2 preferred": 2}
 
-    scale(lab, "c1", 0)  # Cilium's own failover: nobody has to write anything
+    scale(lab, "c1", 0)  # Cilium's own failover: no tool has to write anything
     wait_for_backends(lab, "c1", {"c2": 2})
 
     scale(lab, "c1", 1)
@@ -100,8 +100,8 @@ def test_clients_are_kept_from_a_dead_cluster_and_sent_there_again_when_it_lives
     assert lab.kvstoremesh_status("c1")["c2"]["ready"], "kvstoremesh has noticed it, so that this test proves nothing"
     dead = services(lab, **contract)
     assert rows(dead)["c1"] == (3, "Local", True), dead.output
-    (told,) = [f for f in dead.result["findings"] if f["code"] == "CM-GS-32" and f["cluster"] == "c2"]
-    assert "c2 cannot be reached by c1, and with it 2 backends; clients of c1 are kept to backends there" in told["summary"]
+    (found,) = [f for f in dead.result["findings"] if f["code"] == "CM-GS-32" and f["cluster"] == "c2"]
+    assert "c2 cannot be reached by c1, and with it 2 backends; clients of c1 are kept to backends there" in found["summary"]
     assert backends(lab, "c1") == {"c1 preferred": 3, "c2": 2}, "Cilium itself keeps the dead ones"
 
     lab.lab.restart("c2")
@@ -113,5 +113,5 @@ def test_clients_are_kept_from_a_dead_cluster_and_sent_there_again_when_it_lives
 
 def connected(lab: MeshLab) -> bool:
     """By the agents, who open new connections."""
-    told = [json.loads(agent(lab, cluster, "status", "-o", "json"))["cluster-mesh"]["clusters"] for cluster in lab.names]
-    return all(row.get("ready") for clusters in told for row in clusters) and lab.kvstoremesh_status("c1")["c2"].get("ready", False)
+    shown = [json.loads(agent(lab, cluster, "status", "-o", "json"))["cluster-mesh"]["clusters"] for cluster in lab.names]
+    return all(row.get("ready") for clusters in shown for row in clusters) and lab.kvstoremesh_status("c1")["c2"].get("ready", False)

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What a user is told when a link, a mesh pod or a whole cluster does not answer."""
+"""What a user reads when a link, a mesh pod or a whole cluster does not answer."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_disconnect_works_without_the_dead_cluster(lab: MeshLab, tmp_path: Path)
 
 @pytest.mark.lab(THREE_120, use=2)
 def test_a_peer_with_another_ca_than_we_trust_is_a_tls_stage(lab: MeshLab) -> None:
-    """The peer's whole trust changes under a running mesh: the link must say TLS, and the next connect must mend it without a restart."""
+    """The peer's whole trust changes under a running mesh: the link must say TLS, and the next connect must repair it without a restart."""
     assert lab.play("connect").rc == 0
     credentials.replace_ca(lab, "c2")
     lab.wait_for_mesh_pods()
@@ -93,6 +93,6 @@ def test_a_peer_with_another_ca_than_we_trust_is_a_tls_stage(lab: MeshLab) -> No
     # kvstoremesh dials again after a while, and says until then why it failed before: the peer's pod was not there.
     broken = status_when(lab, lambda run: str(stage(run, "c1", "c2")["stage"]), "tls", what="the link has stage tls")
     assert not stage(broken, "c1", "c2")["ready"]
-    mended = lab.play("connect")
-    assert mended.rc == 0, mended.output
-    assert mended.changed > 0
+    repaired = lab.play("connect")
+    assert repaired.rc == 0, repaired.output
+    assert repaired.changed > 0

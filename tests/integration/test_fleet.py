@@ -104,7 +104,7 @@ def test_more_workloads_are_more_writes_and_not_one_read_more(fleet: FleetLab) -
     workloads = [web("1"), *(web("1", name=f"more-{number}", resources=[]) for number in range(4))]
     created = fleet.play(workloads, fleet_workload_wait=False)
     assert created.rc == 0, created.output
-    assert created.requests["karmada"] == 2 * one + 4 * 4, "a revision, a policy, a Deployment and a Service each, between two looks"
+    assert created.requests["karmada"] == 2 * one + 4 * 4, "a revision, a policy, a Deployment and a Service each, between two reads"
     assert fleet.play(workloads, "--check").requests["karmada"] == one
     for number in range(4):  # Karmada 1.18 keeps a Work of what is deleted before it has come to the clusters
         wait_for(partial(fleet.images, f"more-{number}"), lambda found: found == ["1", "1"], what=f"more-{number} is in both clusters")
@@ -347,17 +347,17 @@ def test_an_object_that_local_users_made_is_not_taken_over_and_the_workload_says
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "own", "namespace": karmada_namespace(SHOP)}, "data": {"a": "x"}}
     )
     conf, own = ({"kind": "ConfigMap", "name": name, "data": {"A": "b"}} for name in ("conf", "own"))
-    wish = [web("4", resources=[conf, own])]
-    fleet.play(wish, fleet_workload_wait=False)
+    wanted = [web("4", resources=[conf, own])]
+    fleet.play(wanted, fleet_workload_wait=False)
     refused = wait_for(
-        lambda: fleet.play(wish, playbook="fleet_status"), lambda run: "CM-FLEET-08" in codes(run), what="the cluster refuses it", every=1
+        lambda: fleet.play(wanted, playbook="fleet_status"), lambda run: "CM-FLEET-08" in codes(run), what="the cluster refuses it", every=1
     )
     said = "ConfigMap own exists in the cluster already and was not made by the fleet; delete or rename it."
     assert said in str(status(refused)) and status(refused)["phase"] == "Degraded"
     assert (api.get(path) or {})["data"] == {"a": "x"}
     api.delete(path)
     wait_for(
-        lambda: status(fleet.play(wish, playbook="fleet_status")), lambda now: now["phase"] == "Available", what="all is well", every=1
+        lambda: status(fleet.play(wanted, playbook="fleet_status")), lambda now: now["phase"] == "Available", what="all is well", every=1
     )
     assert (api.get(path) or {})["data"] == {"A": "b"}
 

@@ -132,7 +132,7 @@ def names_of(lab: MeshLab) -> list[str]:
 
 
 @pytest.fixture
-def nobody(module_lab: MeshLab, karmada: LabApi, hosts: Hosts) -> None:
+def no_members(module_lab: MeshLab, karmada: LabApi, hosts: Hosts) -> None:
     """No cluster is a member, and nothing of one is left in it, whatever another test did."""
     for name in module_lab.names:
         module_lab.api(name).delete(NOTES)
@@ -151,7 +151,7 @@ def joined(module_lab: MeshLab, karmada: LabApi, hosts: Hosts) -> None:
     assert (run.rc, members(karmada), unready(karmada)) == (0, names_of(module_lab), []), run.output
 
 
-@pytest.mark.usefixtures("nobody")
+@pytest.mark.usefixtures("no_members")
 def test_two_clusters_join_as_check_mode_says_and_a_second_run_changes_nothing(module_lab: MeshLab, karmada: LabApi, hosts: Hosts) -> None:
     planned = hosts.play(fleet(*module_lab.names), "--check")
     assert members(karmada) == [] and [traces(module_lab, name) for name in module_lab.names] == [[], []]
@@ -169,7 +169,7 @@ def test_two_clusters_join_as_check_mode_says_and_a_second_run_changes_nothing(m
     assert (again.rc, again.changed, again.result["plan"]["steps"]) == (0, 0, [])
 
 
-@pytest.mark.usefixtures("nobody", "joined")
+@pytest.mark.usefixtures("no_members", "joined")
 def test_new_tokens_come_while_karmada_goes_on(module_lab: MeshLab, karmada: LabApi, hosts: Hosts) -> None:
     before = {secret["metadata"]["name"]: secret["data"]["token"] for secret in karmada.list(SECRETS)}
     since = {cluster["metadata"]["name"]: ready_since(cluster) for cluster in karmada.list(CLUSTERS)}
@@ -291,7 +291,7 @@ def test_clusters_leave_when_no_workload_is_there_and_only_what_local_users_put_
     assert hosts.play(both, **gone).changed == 0
 
 
-@pytest.mark.usefixtures("nobody", "joined")
+@pytest.mark.usefixtures("no_members", "joined")
 def test_a_cluster_in_which_finalizers_hold_something_has_not_left_until_they_are_gone(
     module_lab: MeshLab, karmada: LabApi, hosts: Hosts
 ) -> None:

@@ -80,7 +80,7 @@ def test_a_global_service_answers_from_where_its_workload_went(fleet: FleetLab) 
     assert (again.rc, again.changed, services(lab, again).changed) == (0, False, 0), "Karmada and the mesh share the Service"
 
     lab.lab.kill(home)
-    # Its mesh endpoint is dead, and for Karmada its API server too: what is at this address answers nobody.
+    # Its mesh endpoint is dead, and for Karmada its API server too: what is at this address does not answer.
     fleet.karmada.patch(f"{CLUSTERS}/{member_name(SHOP, home)}", {"spec": {"apiEndpoint": "https://127.0.0.1:1"}})
     wait_for(partial(play, names), lambda found: placed(found) == [other], what=f"the workload moves to {other}", every=1)
     wait_for(

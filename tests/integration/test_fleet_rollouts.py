@@ -80,14 +80,14 @@ class Desk:
         return self.until(play, self.said, lambda said: "is done" in said, "the first wave is done")
 
     def until(
-        self, play: Callable[[], PlaybookRun], look: Callable[[PlaybookRun], T], holds: Callable[[T], bool], what: str
+        self, play: Callable[[], PlaybookRun], part: Callable[[PlaybookRun], T], holds: Callable[[T], bool], what: str
     ) -> PlaybookRun:
-        """Run until what is looked at holds, which is little enough for `wait_for` to see whether it changes; return the last run."""
+        """Run until a part of the run holds, which is little enough for `wait_for` to see whether it changes; return the last run."""
         runs: list[PlaybookRun] = []
 
         def seen() -> T:
             runs[:] = [play()]
-            return look(*runs)
+            return part(*runs)
 
         wait_for(seen, holds, what=what, every=0.5)
         return runs[0]
@@ -176,8 +176,8 @@ def test_a_workload_of_each_kind_goes_out_in_waves_and_its_status_is_true(fleet:
         assert list(desk.pods(cluster).values()) == ["2"] * each
     assert not desk.play("2").changed
     desk.fall_ill(desk.second)
-    look = partial(desk.play, "2", playbook="fleet_status")
-    ill = desk.until(look, lambda run: desk.status(run)["readyReplicas"], equals(each), "the pods of the cluster do not count")
+    read = partial(desk.play, "2", playbook="fleet_status")
+    ill = desk.until(read, lambda run: desk.status(run)["readyReplicas"], equals(each), "the pods of the cluster do not count")
     assert (desk.phase(ill), desk.rows(ill)[desk.second]["health"]) == ("Degraded", "Unhealthy")
     desk.recover(desk.second)
     desk.becomes_whole("2")

@@ -127,8 +127,8 @@ def test_a_service_is_exported_and_all_is_restored_but_what_another_writer_chang
     ]
     assert conditions(entry) == {"Accepted": "True", "Exported": "True", "Ready": "True", "Degraded": "False"}
     for cluster in lab.names:
-        told = wait_for(partial(exported, lab, cluster), what=f"clustermesh-apiserver of {cluster} exports the Service")
-        assert (told["shared"], told["includeExternal"], len(told["backends"])) == (True, True, 2)
+        found = wait_for(partial(exported, lab, cluster), what=f"clustermesh-apiserver of {cluster} exports the Service")
+        assert (found["shared"], found["includeExternal"], len(found["backends"])) == (True, True, 2)
 
     again = run(lab, wanted)
     assert (again.rc, again.changed, objects(again)) == (0, 0, [])
@@ -142,7 +142,7 @@ def test_a_service_is_exported_and_all_is_restored_but_what_another_writer_chang
     for cluster in lab.names:
         wait_for(
             partial(exported, lab, cluster),
-            lambda told: told is None,
+            lambda found: found is None,
             what=f"clustermesh-apiserver of {cluster} no longer exports the Service",
         )
     assert run(lab).changed == 0
@@ -177,13 +177,13 @@ def test_a_wrong_spec_leaves_what_an_earlier_one_made_and_stops_no_other_item(la
     assert run(lab, item(affinity="Local")).rc == 0
     before = annotations_of(lab, "c1")
     odd = run(lab, item(globalAnnotations={"admin": "true"}))
-    told = next(finding for finding in odd.result["findings"] if finding["code"] == "CM-ITEM-01")
-    assert "globalAnnotations.admin: is not the key of an annotation that an item may set" in told["evidence"]
+    finding = next(finding for finding in odd.result["findings"] if finding["code"] == "CM-ITEM-01")
+    assert "globalAnnotations.admin: is not the key of an annotation that an item may set" in finding["evidence"]
     done = run(lab, item(selector={"namespace": SHOP, "labelSelector": {}}), item("solo", targetClusters=["c1"]))
     assert done.rc != 0
     assert (row(done)["phase"], conditions(row(done))["Accepted"]) == ("Error", "False")
-    told = next(finding for finding in done.result["findings"] if finding["code"] == "CM-ITEM-01")
-    assert "would match every Service" in told["evidence"]
+    finding = next(finding for finding in done.result["findings"] if finding["code"] == "CM-ITEM-01")
+    assert "would match every Service" in finding["evidence"]
     assert annotations_of(lab, "c1") == before
     assert annotations_of(lab, "c1", "solo")[GLOBAL] == "true"
     assert run(lab).rc == 0
@@ -226,10 +226,10 @@ def test_with_mcs_api_exports_are_made_and_what_cilium_says_of_them_is_reported(
 
     say(lab, "c1", path, Valid="True", Conflict="False")
     say(lab, "c2", path, Valid="True", Conflict="True")
-    told = run(lab, wanted)
-    assert (row(told)["phase"], row(told)["exportedClusters"]) == ("Degraded", ["c1", "c2"])
-    assert (conditions(row(told))["Conflict"], conditions(row(told))["Exported"]) == ("True", "True")
-    finding = next(entry for entry in told.result["findings"] if entry["code"] == "CM-GS-19")
+    conflicting = run(lab, wanted)
+    assert (row(conflicting)["phase"], row(conflicting)["exportedClusters"]) == ("Degraded", ["c1", "c2"])
+    assert (conditions(row(conflicting))["Conflict"], conditions(row(conflicting))["Exported"]) == ("True", "True")
+    finding = next(entry for entry in conflicting.result["findings"] if entry["code"] == "CM-GS-19")
     assert (finding["cluster"], finding["evidence"]) == ("c2", "Conflicting port name")
 
     assert run(lab, item(affinity="Local")).rc == 0

@@ -158,7 +158,7 @@ def test_an_upgrade_does_to_foreign_keys_what_the_finding_says_and_the_lab_plays
     release.write_as_others()
     assert release.kept() == (True, True, True)
     said = release.predicted()
-    there, old = {name: release.live(name) for name in release.manifests}, release.manifests
+    live, old = {name: release.live(name) for name in release.manifests}, release.manifests
 
     release.render(*after)
     release.helm("upgrade", *way)
@@ -168,7 +168,7 @@ def test_an_upgrade_does_to_foreign_keys_what_the_finding_says_and_the_lab_plays
     if before == after and way == MERGE:
         assert said.empties_secrets is not kept[0]
     for name, manifest in release.manifests.items():
-        played = replaced(manifest, there[name]) if way == REPLACE else merged(old[name], manifest, there[name])
+        played = replaced(manifest, live[name]) if way == REPLACE else merged(old[name], manifest, live[name])
         assert content(played) == content(release.live(name)), f"the lab plays another upgrade of {name}"
 
 

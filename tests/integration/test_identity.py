@@ -122,11 +122,11 @@ def test_new_clusters_get_free_ids_also_from_two_controllers_at_once_and_a_meshe
     assert {cluster: on_record[cluster]["id"] for cluster in given} == {c: int(found["cluster-id"]) for c, found in given.items()}
     assert {on_record[cluster]["state"] for cluster in given} == {"active"}
 
-    everybody = lab.mesh("c1", "c2", "c3", "c4")
-    connected = lab.play("connect", mesh=everybody)
+    whole = lab.mesh("c1", "c2", "c3", "c4")
+    connected = lab.play("connect", mesh=whole)
     assert connected.rc == 0 and connected.result["status"]["binding"]["phase"] == "Connected", connected.output
     assert set(lab.kvstoremesh_status("c3")) == {"c1", "c2", "c4"}
     before = lab.snapshot(volatile=True)
-    again = lab.play("identity", mesh=everybody, hosts=hosts, cluster_identity_policy="assign")
+    again = lab.play("identity", mesh=whole, hosts=hosts, cluster_identity_policy="assign")
     assert again.rc == 0 and again.result["changed"] is False, again.output
     assert lab.snapshot(volatile=True) == before

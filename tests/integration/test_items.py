@@ -43,7 +43,7 @@ def lab(module_lab: MeshLab) -> MeshLab:
 
 def _slice(service: str) -> dict[str, Any]:
     """A backend that is ready. Not managed by the endpointslice-controller, which the lab runs and which knows of no such pod."""
-    labels = {"kubernetes.io/service-name": service, "endpointslice.kubernetes.io/managed-by": "somebody"}
+    labels = {"kubernetes.io/service-name": service, "endpointslice.kubernetes.io/managed-by": "another-controller"}
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -176,9 +176,9 @@ def test_a_cluster_that_refuses_one_object_gets_all_others(lab: MeshLab) -> None
     assert (degraded["status"], "c1" in degraded["message"]) == ("True", True)
     (finding,) = [f for f in run.result["findings"] if f["severity"] == "blocking"]
     assert (finding["cluster"], finding["item"]) == ("c1", "connectivityIntents/db")
-    mended = lab.play("policies", mesh=wanted)
-    assert mended.rc == 0, mended.output
-    assert phases(mended)["db"] == "Applied"
+    repaired = lab.play("policies", mesh=wanted)
+    assert repaired.rc == 0, repaired.output
+    assert phases(repaired)["db"] == "Applied"
     assert made_for(lab, "c1") == {"api", "web", "db"}
 
 

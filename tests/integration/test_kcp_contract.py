@@ -65,7 +65,7 @@ def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     try:
         # Without a claim on events no right to create is needed, and none is given.
         with open_world(request.param, events=False) as world:
-            assert world.urls() == [], "nobody has bound the export yet"
+            assert world.urls() == [], "no workspace has bound the export yet"
             shop, bank = world.tenant("shop"), world.tenant("bank")
             for tenant in (shop, bank):
                 tenant.client.create(mesh("edge"))
@@ -244,7 +244,7 @@ def test_a_stale_version_conflicts_and_a_failed_test_is_invalid(scene: Scene) ->
     test = [{"op": "test", "path": "/metadata/uid", "value": "of an earlier one"}, {"op": "add", "path": "/metadata/labels", "value": {}}]
     assert inside.call("PATCH", f"{INSIDE}/edge", test, media=JSON_PATCH).status == 422
     assert inside.call("PATCH", f"{INSIDE}/edge", {"metadata": {}}, media=STRATEGIC).status == 415
-    assert inside.call("PATCH", f"{INSIDE}/nobody", {"metadata": {}}, media=MERGE).status == 404
+    assert inside.call("PATCH", f"{INSIDE}/absent", {"metadata": {}}, media=MERGE).status == 404
 
 
 def test_the_schema_is_enforced(scene: Scene) -> None:
@@ -375,11 +375,11 @@ def test_the_operators_own_events_are_taken_and_an_object_without_its_kind_is_no
     with Connections("kcp", str(kubeconfig), "--kcp-kubeconfig") as kcp:
         recorder = EventRecorder(kcp.at, clock=count(0, 1000).__next__)  # the claim may not be accepted yet, which pauses it
 
-        def heard() -> set[str]:
+        def reasons() -> set[str]:
             recorder.record(edge, "Normal", "Tried", "it is written")
             return {event["reason"] for event in tenant.client.list("/api/v1/events")}
 
-        eventually(lambda: "Tried" in heard(), "the event is there")
+        eventually(lambda: "Tried" in reasons(), "the event is there")
     without = {"metadata": {"name": "bare"}, "involvedObject": {"namespace": "default"}, "type": "Normal", "reason": "Try"}
     assert scene.of(tenant).call("POST", EVENTS, without).status == 400
 

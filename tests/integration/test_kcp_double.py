@@ -85,19 +85,19 @@ def test_a_workspace_moves_from_one_shard_to_another(world: World, tenant: Tenan
     far = world.tenant("far", shard="east")
     far.client.create(mesh("there"))
     east, root = sorted(world.wait_urls(2), key=lambda url: url.startswith(double.url))
-    here, there = world.virtual("*", url=root), world.virtual("*", url=east)
-    assert names(there) == {"there"} and "there" not in names(here)
+    on_root, on_east = world.virtual("*", url=root), world.virtual("*", url=east)
+    assert names(on_east) == {"there"} and "there" not in names(on_root)
     assert world.virtual(far.cluster, url=root).call("GET", f"{INSIDE}/there").status == 403
 
     watches = [follow(world, 1, url=root), follow(world, 2, url=east)]
     double.move_workspace(tenant.path, "east")
-    assert names(there) >= {"there", "mesh-0"}
-    assert here.call("GET", BINDINGS).status == 404, "nobody on this shard binds the export now"
+    assert names(on_east) >= {"there", "mesh-0"}
+    assert on_root.call("GET", BINDINGS).status == 404, "no workspace on this shard binds the export now"
     world.wait_urls(1)
     left = sorted(("DELETED", f"mesh-{one}") for one in range(5))
     eventually(lambda: sorted(watches[0].events) == left, "the objects leave one watch")
     eventually(lambda: {name for _, name in watches[1].events} >= {f"mesh-{one}" for one in range(5)}, "and appear on the other")
-    assert names(there, CLUSTERS) == {"ffm"}
+    assert names(on_east, CLUSTERS) == {"ffm"}
 
     double.move_workspace(tenant.path, "root")
     far.client.delete(f"{PATH_OF_BINDING}/{EXPORT}")

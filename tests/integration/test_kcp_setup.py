@@ -60,7 +60,7 @@ def setup(provider: Client, folder: Path, *arguments: str, own_process: bool = F
     )
 
 
-def there(provider: Client) -> dict[str, int]:
+def counts(provider: Client) -> dict[str, int]:
     """How many objects of ours the workspace has."""
     found = {}
     for place in KINDS:
@@ -72,10 +72,10 @@ def there(provider: Client) -> dict[str, int]:
 def test_the_first_run_makes_everything_and_the_second_changes_nothing(provider: Client, tmp_path: Path) -> None:
     looked = setup(provider, tmp_path, "--check")
     assert looked.rc == 0, looked.output
-    assert looked.changed == 1 and not any(there(provider).values())
+    assert looked.changed == 1 and not any(counts(provider).values())
     made = setup(provider, tmp_path, own_process=True)
     assert made.rc == 0, made.output
-    assert made.changed == 1 and there(provider) == KINDS
+    assert made.changed == 1 and counts(provider) == KINDS
     export = provider.get(f"/apis/apis.kcp.io/v1alpha2/apiexports/{EXPORT}") or {}
     assert f"APIExport {EXPORT} has identity {export['status']['identityHash']}" in made.output
     assert provider.get("/api/v1/namespaces/mesh-operator/serviceaccounts/mesh-operator") is not None
@@ -93,7 +93,7 @@ def test_a_file_takes_the_place_of_the_command(provider: Client, tmp_path: Path)
     given: dict[str, Any] = {"manifests": str(printed), "fleet_identity_hash": None, "export": None, "command": ["/bin/false"]}
     run = setup(provider, tmp_path, **given, kubeconfig=provider.kubeconfig())
     assert run.rc == 0, run.output
-    assert there(provider) == KINDS | {
+    assert counts(provider) == KINDS | {
         "rbac.authorization.k8s.io/v1/clusterroles": 3,
         "rbac.authorization.k8s.io/v1/clusterrolebindings": 3,
     }
@@ -111,7 +111,7 @@ def test_without_the_identity_of_the_fleet_it_says_where_that_stands(provider: C
 def test_a_command_that_fails_is_reported_with_the_remedy(provider: Client, tmp_path: Path, command: list[str]) -> None:
     run = setup(provider, tmp_path, command=command)
     assert run.rc != 0 and "give the file as kcp_setup_manifests" in run.output
-    assert "no-such-" in run.output and not any(there(provider).values())
+    assert "no-such-" in run.output and not any(counts(provider).values())
 
 
 def test_what_tenants_are_given_lets_them_use_the_kinds_and_write_no_status(world: World) -> None:

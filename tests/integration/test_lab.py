@@ -28,7 +28,7 @@ from tests.lab.tools import crds_for_profile
 from tests.lab.tools.cache import cache_root
 from tests.testing.waiting import wait_for
 
-NOBODY = 65534
+ORDINARY = 65534
 
 
 def processes_that_name(text: str) -> list[int]:
@@ -121,7 +121,9 @@ def ordinary_python(environment: dict[str, str]) -> str:
     for program in (sys.executable, f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}"):
         candidate = {**environment, "PYTHONPATH": packages}
         try:
-            subprocess.run([program, *probe], user=NOBODY, group=NOBODY, extra_groups=[], env=candidate, check=True, capture_output=True)
+            subprocess.run(
+                [program, *probe], user=ORDINARY, group=ORDINARY, extra_groups=[], env=candidate, check=True, capture_output=True
+            )
         except (OSError, subprocess.CalledProcessError):
             continue
         environment["PYTHONPATH"] = packages
@@ -136,11 +138,11 @@ def by_hand(servers: None, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         pytest.skip("needs root, to become an ordinary user; the other tests of this folder ran as one")
     home = Path("/tmp") / f"mesh-lab-test-{os.getpid()}"
     home.mkdir(mode=0o755)
-    os.chown(home, NOBODY, NOBODY)
+    os.chown(home, ORDINARY, ORDINARY)
     cache = home / "cache" / "cilium-mesh-lab"
     shutil.copytree(cache_root(), cache, copy_function=link_or_copy, ignore=shutil.ignore_patterns("*.lock"))
     for folder in (home / "cache", cache, *(path for path in cache.rglob("*") if path.is_dir())):
-        os.chown(folder, NOBODY, NOBODY)
+        os.chown(folder, ORDINARY, ORDINARY)
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home), "XDG_CACHE_HOME": str(home / "cache")}
     if tools := os.environ.get("MESH_LAB_TOOLS"):
         environment["MESH_LAB_TOOLS"] = tools
@@ -150,8 +152,8 @@ def by_hand(servers: None, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         return subprocess.run(
             [program, "-B", "-m", "tests.lab", *arguments],
             cwd=CHECKOUT,
-            user=NOBODY,
-            group=NOBODY,
+            user=ORDINARY,
+            group=ORDINARY,
             extra_groups=[],
             env=environment,
             capture_output=True,

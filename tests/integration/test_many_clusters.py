@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""More than two clusters: the links are those of the topology, and a member that is down, leaves or joins concerns nobody else's links."""
+"""More than two clusters: the links are those of the topology, and a member that is down, leaves or joins concerns no other links."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def peers_written(lab: MeshLab, cluster: str) -> set[str]:
 
 
 def versions(lab: MeshLab, clusters: Iterable[str]) -> dict[tuple[str, str], str]:
-    """resourceVersion of both Secrets: whoever writes changes it."""
+    """resourceVersion of both Secrets: each write changes it."""
     paths = [(cluster, name) for cluster in clusters for name in SECRETS]
     found = {(c, n): lab.api(c).get(f"/api/v1/namespaces/{NAMESPACE}/secrets/{n}") for c, n in paths}
     return {place: item["metadata"]["resourceVersion"] for place, item in found.items() if item}

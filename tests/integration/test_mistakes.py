@@ -80,8 +80,8 @@ def test_mistakes_are_answered_as_they_are_kept(lab: MeshLab, tmp_path: Path) ->
 
     wrong = credentials.token(lab, "c2", tmp_path / "token.yaml", "expired")
     new.tries("02-a-token-that-has-expired", "verify", hosts=wrong, says="refused our credentials (401)")
-    nobody = credentials.without_rights(lab, "c2", tmp_path / "nobody.yaml")
-    none = new.tries("06-no-rights-at-all", "verify", hosts=nobody, says="the playbook rbac prints the whole role")
+    powerless = credentials.without_rights(lab, "c2", tmp_path / "no-rights.yaml")
+    none = new.tries("06-no-rights-at-all", "verify", hosts=powerless, says="the playbook rbac prints the whole role")
     fix = " ".join(finding["fix"] for finding in none.result["findings"])
     assert "get: namespaces/kube-system" in fix and "secrets/cilium-kvstoremesh" in fix, "one round names all"
 

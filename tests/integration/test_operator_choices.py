@@ -221,8 +221,8 @@ def test_a_tenant_adopts_a_mesh_probes_and_takes_back_a_cluster_whose_cilium_is_
         until("the mesh is connected", links, equals(("Connected", 6)))
         dialled = lab.secret("c1", "cilium-kvstoremesh")["c3"]
         assert address.encode() in dialled and NOWHERE.encode() not in dialled
-        there = lab.api("c3").get(f"/api/v1/namespaces/{ELSEWHERE}/secrets/cilium-kvstoremesh")
-        assert there is not None and {"c1", "c2"} <= there["data"].keys()
+        secret = lab.api("c3").get(f"/api/v1/namespaces/{ELSEWHERE}/secrets/cilium-kvstoremesh")
+        assert secret is not None and {"c1", "c2"} <= secret["data"].keys()
         assert {"c1", "c2"}.isdisjoint(lab.secret("c3", "cilium-kvstoremesh"))
 
         # A cluster that was taken out without its answer and was built anew comes back when its owner says so.

@@ -47,7 +47,7 @@ pytestmark = pytest.mark.xdist_group("other-operator")
 
 
 class Gate:
-    """The way to an API server, which can be closed: connections end, and new ones find nobody."""
+    """The way to an API server, which can be closed: connections end, and new ones find no listener."""
 
     def __init__(self, kubeconfig: Path, folder: Path) -> None:
         document = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
@@ -233,7 +233,7 @@ def test_urls_vanish_return_and_move_to_another_shard(day: Day) -> None:
     assert day.operator.metrics()['mesh_operator_objects{kind="ClusterMeshBinding"}'] in (0, 1)
     port = day.ask()
     day.wait(lambda: day.operator.metrics()['mesh_operator_objects{kind="ClusterMeshBinding"}'] == 0, "nothing is shown any more")
-    day.let_rounds_pass(2)  # in which somebody might take what is not seen for deleted
+    day.let_rounds_pass(2)  # in which the operator might take what is not seen for deleted
     assert len(day.held()) == 4
     double.show_url("root")
     day.wait(lambda: day.is_answered(port), "what was asked meanwhile is carried out")
@@ -285,7 +285,7 @@ def test_kcp_refuses_for_a_while(day: Day) -> None:
     refused = [faults.answer(503, plural="connectivityintents", verbs=("patch",), times=1)]
     port = day.ask()
     day.wait(lambda: refused[0].met == 1, "a status could not be written")
-    day.wait(lambda: day.is_answered(port), "it is told in the end")
+    day.wait(lambda: day.is_answered(port), "it is reported in the end")
 
 
 def test_kcp_restarts_during_a_play(day: Day) -> None:
@@ -318,7 +318,7 @@ def test_the_management_plane_is_not_reached_for_a_while(day: Day) -> None:
     shop.create(INTENT, "leaving", meshRef={"name": "second"}, **{key: value for key, value in RULE.items() if key != "name"})
     day.wait(lambda: shop.condition(BINDING, "second").get("reason") == "ManagementPlaneUnavailable", "a new mesh waits")
     day.wait(lambda: (shop.phase(BINDING, "second"), shop.phase(INTENT, "leaving")) == ("Pending", "Pending"), "and its items with it")
-    day.wait(lambda: shop.condition(BINDING, "edge").get("reason") == "ManagementPlaneUnavailable", "the old one says why nobody looks")
+    day.wait(lambda: shop.condition(BINDING, "edge").get("reason") == "ManagementPlaneUnavailable", "the old one says why it waits")
     day.wait(lambda: set(day.phases()) == {"Degraded"}, "what was carried out is still there")
     assert day.readiness() == (200, "ok\n")
     port = day.ask()

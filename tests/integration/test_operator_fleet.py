@@ -264,7 +264,7 @@ def test_two_tenants_run_with_equal_names_and_what_one_lost_while_the_operator_w
     for kind, name in (("FleetWorkload", "web"), ("Fleet", "edge")):
         other.vanish(kind, name)
     with fleet_lab.operator("fleet", "--orphan-grace", "2s") as operator:
-        operator.wait(other.images, "what nobody asks for any more is removed", until=equals(["-", "-"]))
+        operator.wait(other.images, "what no object asks for any more is removed", until=equals(["-", "-"]))
         other.delete("KubernetesCluster", "c1")
         operator.wait(partial(other.names, "KubernetesCluster"), "the cluster leaves", until=equals(""))
         operator.wait(other.left, "nothing of the tenant is left", until=equals(""))

@@ -46,7 +46,7 @@ ASKED: Final[Mapping[tuple[str, str], Object]] = {
 TRUE: Final = {
     (BINDING, "edge"): "Connected",
     (SERVICE, "nginx"): "Exported",
-    (SERVICE, "quiet"): "Degraded",  # nobody is behind it
+    (SERVICE, "quiet"): "Degraded",  # without a backend
     (INTENT, "frontend"): "Applied",
     (EXPOSURE, "shop"): "Exposed",
     (FABRIC, "europe"): "Connected",
@@ -120,7 +120,7 @@ def started() -> list[OperatorProcess]:
 
 @pytest.fixture
 def operator(lab: OperatorLab, running: ExitStack, started: list[OperatorProcess]) -> OperatorProcess:
-    """One operator for several tests, as a start costs as much as some of them; it is told nothing about them."""
+    """One operator for several tests, as a start costs as much as some of them; it knows nothing of them."""
     if not started or started[-1].process.poll() is not None:
         started.append(running.enter_context(lab.operator(ALONE)))
     return started[-1]
@@ -143,7 +143,7 @@ def edge(tenant: Workspace) -> Workspace:
 
 
 def all_true(tenant: Workspace) -> bool:
-    """Every resource is told as it is, about the newest spec."""
+    """Every resource is reported as it is, about the newest spec."""
     found = tenant.resources()
     seen = {place: found.get("/".join(place)) or {} for place in TRUE}
     return all(
@@ -154,17 +154,17 @@ def all_true(tenant: Workspace) -> bool:
 
 
 def settle(tenant: Workspace, operator: OperatorProcess) -> None:
-    operator.wait(lambda: all_true(tenant), "every resource is told as it is", explain=lambda: str(phases(tenant)))
+    operator.wait(lambda: all_true(tenant), "every resource is reported as it is", explain=lambda: str(phases(tenant)))
 
 
 def phases(tenant: Workspace) -> dict[str, str]:
     return {name: str((found.get("status") or {}).get("phase")) for name, found in tenant.resources().items()}
 
 
-def looks(operator: OperatorProcess, count: int) -> None:
-    """Wait until meshes were looked at so many times more."""
+def wait_for_dry_runs(operator: OperatorProcess, count: int) -> None:
+    """Wait for so many more dry runs of meshes."""
     wanted = operator.metrics().get(DONE, 0) + count
-    operator.wait(lambda: operator.metrics().get(DONE, 0) >= wanted, f"{count} looks")
+    operator.wait(lambda: operator.metrics().get(DONE, 0) >= wanted, f"{count} more dry runs")
 
 
 def is_(tenant: Workspace, kind: str, name: str, phase: str) -> Callable[[], bool]:
@@ -234,7 +234,7 @@ def test_every_kind_has_a_status_at_once_and_goes_through_its_phases_in_their_or
         while seen[place][2:4] == seen[place][:2]:
             assert "MeshNotConnected" in reasons_of_waiting(recording, *place)
             del seen[place][:2]
-    # A Fabric says what its bindings say when it is looked at: a binding of a quick operator may be on its way by then.
+    # A Fabric says what its bindings say when it is observed: a binding of a quick operator may be on its way by then.
     seen[FABRIC, "europe"] = [*(["Pending"] if seen[FABRIC, "europe"][:1] == ["Connecting"] else []), *seen[FABRIC, "europe"]]
     assert seen == {
         (BINDING, "edge"): ["Pending", "Connecting", "Connected"],
@@ -246,7 +246,7 @@ def test_every_kind_has_a_status_at_once_and_goes_through_its_phases_in_their_or
     }
 
 
-def test_every_resource_is_reported_as_it_is_and_a_second_look_writes_nothing(lab: OperatorLab, edge: Workspace) -> None:
+def test_every_resource_is_reported_as_it_is_and_a_second_dry_run_writes_nothing(lab: OperatorLab, edge: Workspace) -> None:
     with lab.operator(ALONE) as operator:
         settle(edge, operator)
         found = edge.resources()
@@ -274,11 +274,11 @@ def test_every_resource_is_reported_as_it_is_and_a_second_look_writes_nothing(la
             }
             assert {entry["metadata"]["labels"]["edge-connect.eu/source-workspace"] for entry in objects} == {edge.tenant.cluster}
         before = written(lab, edge)
-        looks(operator, 2)
+        wait_for_dry_runs(operator, 2)
         assert written(lab, edge) == before
         assert len(runs(operator)) <= 2, "resources come one after another, but not each gets a run of its own"
     with lab.operator(ALONE) as again:  # it remembers nothing
-        looks(again, 1)
+        wait_for_dry_runs(again, 1)
         assert written(lab, edge) == before
         assert runs(again) == []
 
@@ -356,14 +356,14 @@ def test_a_cut_link_shows_within_the_check_interval_and_so_does_a_healed_one(
 ) -> None:
     settle(edge, operator)
     connected_since = edge.condition(BINDING, "edge")["lastTransitionTime"]
-    looks(operator, 1)
+    wait_for_dry_runs(operator, 1)
     assert edge.condition(BINDING, "edge")["lastTransitionTime"] == connected_since
 
     lab.clusters.lab.cut("c1", "c2")
     try:
         cut = time.monotonic()
         operator.wait(is_(edge, BINDING, "edge", "Degraded"), "it is degraded")
-        assert time.monotonic() - cut < scaled(CHECK + 8), "a look itself takes a moment"
+        assert time.monotonic() - cut < scaled(CHECK + 8), "a dry run itself takes a moment"
         broken = edge.condition(BINDING, "edge")
         assert broken["status"] == "False" and broken["lastTransitionTime"] > connected_since
         down = {(row["cluster"], row["peer"]) for row in edge.status(BINDING, "edge")["links"] if not row["ready"]}
@@ -373,7 +373,7 @@ def test_a_cut_link_shows_within_the_check_interval_and_so_does_a_healed_one(
         (row,) = [row for row in edge.status(INTENT, "frontend")["findings"] if row["code"] == "CM-INT-17"]
         assert (row["severity"], row["page"]) == ("remediable", "docs/runbooks/CM-INT-17.md") and row["cluster"] in ("c1", "c2")
         assert "the link of c1 to c2 is not ready" in row["summary"] and row["fix"] and "c1 -> c2" in broken["message"]
-        looks(operator, 1)
+        wait_for_dry_runs(operator, 1)
         assert edge.condition(BINDING, "edge")["lastTransitionTime"] == broken["lastTransitionTime"]
     finally:
         lab.clusters.lab.heal("c1", "c2")
@@ -402,7 +402,7 @@ def test_a_renewed_secret_is_used_at_once_and_a_cluster_that_is_not_ready_is_rep
         edge.set_ready("c2", True)
         settle(edge, operator)
         edge.rotate("c2", original)
-        looks(operator, 1)  # with the original, before the renewed one ends
+        wait_for_dry_runs(operator, 1)  # with the original, before the renewed one ends
 
 
 def test_a_binding_whose_links_are_another_s_is_never_reported_as_connected(
@@ -411,15 +411,15 @@ def test_a_binding_whose_links_are_another_s_is_never_reported_as_connected(
     settle(edge, operator)
     edge.create(BINDING, "twin", clusterRefs=edge.refs("c1", "c2"))
     operator.wait(is_(edge, BINDING, "twin", "Error"), "it cannot be carried out")
-    told, plays = edge.condition(BINDING, "twin"), len(runs(operator))
-    assert told["reason"] == "PrerequisiteNotMet" and told["message"].startswith("CM-OWN-02 c1: ")
+    refused, plays = edge.condition(BINDING, "twin"), len(runs(operator))
+    assert refused["reason"] == "PrerequisiteNotMet" and refused["message"].startswith("CM-OWN-02 c1: ")
     (blocking, *_others) = edge.status(BINDING, "twin")["findings"]
     assert (blocking["code"], blocking["severity"], blocking["cluster"], blocking["peer"]) == ("CM-OWN-02", "blocking", "c1", "c2")
     assert blocking["page"] == "docs/runbooks/CM-OWN-02.md" and blocking["summary"] and blocking["fix"]
     assert event_of(edge, BINDING, "twin", "FindingCMOWN02")["type"] == "Warning"
-    looks(operator, 6)
-    assert (edge.phase(BINDING, "twin"), edge.condition(BINDING, "twin")) == ("Error", told)
-    assert all(row["ready"] for row in edge.status(BINDING, "twin")["links"]), "what was measured is told all the same"
+    wait_for_dry_runs(operator, 6)
+    assert (edge.phase(BINDING, "twin"), edge.condition(BINDING, "twin")) == ("Error", refused)
+    assert all(row["ready"] for row in edge.status(BINDING, "twin")["links"]), "what was measured is reported all the same"
     assert len(runs(operator)) == plays, "another play could do no more"
     edge.delete(BINDING, "twin")
     gone(edge, operator, "twin")
@@ -575,7 +575,7 @@ def test_a_mesh_that_was_refused_before_its_first_write_is_deleted_at_once_thoug
     late.add("silent", kubeconfig=tmp_path / "silent.yaml")
     with lab.operator(ALONE) as operator:
         late.create(BINDING, "late", clusterRefs=late.refs())
-        operator.wait(is_(late, BINDING, "late", "Error"), "it is told that a cluster does not answer")
+        operator.wait(is_(late, BINDING, "late", "Error"), "it says that a cluster does not answer")
         late.delete(BINDING, "late")
         gone(late, operator, "late")
     assert late.record("late") is None

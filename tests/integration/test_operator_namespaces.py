@@ -208,8 +208,8 @@ def test_a_restored_management_cluster_leaves_the_live_mesh_alone_until_the_plat
         sample = 'mesh_operator_foreign_records{reason="AnotherSource"}'
         operator.wait(lambda: operator.metrics().get(sample, 0.0), "the record is counted", until=equals(1.0))
         time.sleep(5 * GRACE)
-        told = [event for event in operator.events() if event["event"] in ("run_ended", "records_of_another_source")]
-        assert [(event.get("count"), event.get("source")) for event in told] == [(1, BEFORE)], "there was no run"
+        logged = [event for event in operator.events() if event["event"] in ("run_ended", "records_of_another_source")]
+        assert [(event.get("count"), event.get("source")) for event in logged] == [(1, BEFORE)], "there was no run"
         events = {event["reason"] for event in team.api.list(f"/api/v1/namespaces/{team.name}/events")}
         assert "RecordOfAnotherSource" in events
         assert everything(clusters) == live and team.api.get(record) is not None

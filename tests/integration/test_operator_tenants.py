@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tenants who are curious, hostile or loud: what they cannot see, cannot take, cannot run, and cannot keep from others.
 
-No cluster is real here. Where a play is to run, a tenant's API servers are posts: they refuse everybody, and remember who came.
+No cluster is real here. Where a play is to run, a tenant's API servers are posts: they refuse every client, and remember who came.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ from tests.testing.waiting import equals
 Object = dict[str, Any]
 ITEM_KINDS: Final = (SERVICE, INTENT, EXPOSURE)
 OUR_KINDS: Final = (BINDING, *ITEM_KINDS, FABRIC)
-CHECK: Final = 3  # seconds between two looks at a mesh
+CHECK: Final = 3  # seconds between two dry runs of a mesh
 KUBE_SYSTEM: Final = "/api/v1/namespaces/kube-system"  # what the operator asks a cluster for first
 
 
 class Post(ThreadingHTTPServer):
-    """An API server that refuses everything with 403 and what it has to say, or gives everybody the same ``answer``.
+    """An API server that refuses everything with 403 and what it has to say, or gives every client the same ``answer``.
 
     ``seen``: (method, path, header Authorization). ``slow``: seconds that each answer takes."""
 
@@ -103,7 +103,7 @@ class Post(ThreadingHTTPServer):
         super().finish_request(self._context.wrap_socket(request, server_side=True), client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Who hangs up is nobody's trouble."""
+        """A client that hangs up is no trouble."""
 
     @property
     def tokens(self) -> set[str]:
@@ -111,7 +111,7 @@ class Post(ThreadingHTTPServer):
         return {authorization.removeprefix("Bearer ") for _, _, authorization in self.seen}
 
     def visits(self, token: str) -> int:
-        """How often somebody with this token came to look; each begins by asking who the server is."""
+        """How often a client with this token came; each begins by asking who the server is."""
         return sum(path == KUBE_SYSTEM and authorization == f"Bearer {token}" for _, path, authorization in self.seen)
 
     def kubeconfig(self, **user: str) -> Object:
@@ -275,7 +275,7 @@ def furnish(workspace: Workspace, binding: str, *clusters: str) -> None:
     workspace.create(FABRIC, binding, meshRefs=[{"name": binding}])
 
 
-def told(workspace: Workspace) -> str:
+def texts_for(workspace: Workspace) -> str:
     """Everything that the operator writes where this tenant reads: statuses, finalizers, Events."""
     objects = workspace.resources().values()
     events = workspace.client.list("/api/v1/events")
@@ -379,7 +379,7 @@ def test_a_tenant_neither_sees_nor_uses_what_another_one_has_under_the_same_name
     }
     messages = {name: alpha.condition(BINDING, name)["message"] for name in ("edge", "nowhere", "unlabelled")}
     nothing = messages["nowhere"].replace("c91", "c1").replace("c92", "c2")
-    assert messages["edge"] == nothing, "what another one has looks like what nobody has"
+    assert messages["edge"] == nothing, "what another one has looks like what no tenant has"
     assert messages["unlabelled"] == nothing.replace("c1", "c3").replace("c2", "c4")
     assert reasons(alpha, SERVICE, "edge") == {"edge": ("Pending", "MeshNotConnected")}
     assert posts["alpha"].tokens == {tokens["alpha"]}, "with alpha's token alone, and it went nowhere else"
@@ -418,7 +418,7 @@ def test_a_mesh_that_cannot_be_reached_is_looked_at_and_not_played_again(site: S
     assert reasons(tess, BINDING, "edge") == {"edge": ("Error", "PrerequisiteNotMet")}
     assert reasons(tess, INTENT, "edge", "probed") == dict.fromkeys(("edge", "probed"), ("Pending", "MeshNotConnected"))
     plays, asked = site.runs_of(tess)["edge"], len(post.seen)
-    site.wait(lambda: len(post.seen) >= asked + 4, "it was looked at twice")
+    site.wait(lambda: len(post.seen) >= asked + 4, "it was observed twice")
     assert site.runs_of(tess)["edge"] == plays, "nothing could be done or probed"
 
 
@@ -484,7 +484,7 @@ def test_what_a_tenant_forges_moves_nothing(site: Site) -> None:
     assert victim.resources() == {}
     assert post.seen == []
 
-    # A status is not a tenant's to write; who may do it all the same (kcp's administrator) is overruled at the next look.
+    # A status is not a tenant's to write; who may do it all the same (kcp's administrator) is overruled by the next dry run.
     path = f"/apis/{GROUP}/{VERSION}/namespaces/default/clustermeshbindings/edge/status"
     with pytest.raises(ApiError, match="403"):
         mallory.client.merge(path, {"status": status})
@@ -492,7 +492,7 @@ def test_what_a_tenant_forges_moves_nothing(site: Site) -> None:
     site.wait(lambda: reasons(mallory, BINDING, "edge") == {"edge": ("Pending", "ClusterNotFound")}, "the status is true again")
     assert "meshStatus" not in mallory.status(BINDING, "edge")
 
-    # The word that lets go of clusters is none as long as nothing is deleted.
+    # The word that releases clusters is none as long as nothing is deleted.
     assert mallory.get(BINDING, "edge") is not None
     for kind in specs:
         mallory.delete(kind, "edge")
@@ -659,7 +659,7 @@ def test_nothing_that_a_tenant_writes_is_run_or_breaks_a_status_a_log_line_or_an
             event = json.loads(line)
             assert set(event) <= {*FIELDS, "time", "level", "event", "error"} and misshapen(event, 200) == []
         assert {json.loads(line)["event"] for line in lines}.isdisjoint({"crashed", "thread_crashed", "library", "health_failed"})
-        leaked = [secret for secret in site.secrets if secret in told(eve) + "".join(lines)]
+        leaked = [secret for secret in site.secrets if secret in texts_for(eve) + "".join(lines)]
         assert leaked == [], "also where an API server repeats the token that it was given"
 
     nothing_happened()
@@ -678,7 +678,7 @@ def test_nothing_that_a_tenant_writes_is_run_or_breaks_a_status_a_log_line_or_an
     site.restart_as_if_carried_out(eve, "null", "token", "nonsense")
     for name in eve.resources():
         eve.delete(*name.split("/", 1))
-    site.wait(lambda: not eve.resources(), "the deadline for teardowns lets go of clusters that answer nothing")
+    site.wait(lambda: not eve.resources(), "the deadline for teardowns releases clusters that answer nothing")
     assert site.runs_of(eve).keys() >= {"null", "token", "nonsense"}
     nothing_happened()
 
@@ -747,7 +747,7 @@ def test_nothing_out_of_a_kubeconfig_is_ever_reported_or_kept(site: Site) -> Non
     written = {
         "the log": before + site.operator.log.read_text(encoding="utf-8"),
         "a record": json.dumps(records),
-        "what a tenant reads": told(sam) + json.dumps(list(sam.resources().values())),
+        "what a tenant reads": texts_for(sam) + json.dumps(list(sam.resources().values())),
         "metrics": json.dumps(site.operator.metrics()),
     }
     assert [(place, word[:12]) for place, text in written.items() for word in site.secrets if word in text] == []
@@ -818,7 +818,7 @@ def test_loud_tenants_do_not_keep_other_tenants_waiting(site: Site, count: int) 
         site.wait_settled("every quiet tenant's change is answered", *quiet)
         assert all(thread.edits > before for thread, before in zip(noise, edits, strict=True)), "they were loud all the time"
         meanwhile = {name: post.visits(token) - turns[name] for name, token in tokens.items()}
-        # One that had begun, and one for each time that the queue had nobody else.
+        # One that had begun, and one for each time that the queue had no other tenant.
         assert max(meanwhile.values()) <= scaled(5), f"{meanwhile}, of {len(names)} meshes each that were due all the time"
         for thread in noise:
             thread.ended.set()
@@ -838,7 +838,7 @@ def test_loud_tenants_do_not_keep_other_tenants_waiting(site: Site, count: int) 
     assert metrics['mesh_operator_meshes{phase="Pending"}'] >= 2 * count
     assert metrics['mesh_operator_reconciles_total{kind="ClusterMeshBinding",outcome="done"}'] >= 2 * count + len(loud) * len(names)
     words = [word for workspace in (*loud, *quiet) for word in (workspace.tenant.cluster, workspace.tenant.name)]
-    assert [word for word in words if word in json.dumps(metrics)] == [], "figures name nobody"
+    assert [word for word in words if word in json.dumps(metrics)] == [], "figures name no tenant"
     assert site.is_alive()
 
 

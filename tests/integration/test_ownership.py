@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A mesh that Helm made is taken over and given back without a link that drops; what others do to our keys is told, and not fought."""
+"""A mesh that Helm made is taken over and given back without a link that drops; what others do to our keys is reported, and not fought."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_mesh_that_helm_made_is_adopted_and_handed_back_and_no_link_drops(lab:
     wait_ready(lab, peers)
     made_by_helm, data = {c: objects(lab, c) for c in lab.names}, contents(lab)
 
-    # Helm still owns it: prepared, and the user is told what to set.
+    # Helm still owns it: prepared, and the user reads what to set.
     before = lab.snapshot(volatile=True)
     planned = lab.play("adopt", arguments=("--check", "--diff"), own_process=True)
     assert planned.rc == 0 and planned.changed > 0, planned.output
@@ -161,7 +161,7 @@ def test_a_mesh_that_helm_made_is_adopted_and_handed_back_and_no_link_drops(lab:
 
 
 def write_key(lab: MeshLab, cluster: str, secret: str, key: str, value: str | None, manager: str) -> None:
-    """Somebody sets a key, or takes it out."""
+    """Another writer sets a key, or takes it out."""
     data = {key: None if value is None else encoded(value)}
     lab.api(cluster).patch(secret_path(secret), {"data": data}, kind=MERGE, field_manager=manager)
 
@@ -185,14 +185,14 @@ def test_what_others_do_to_our_keys_is_reported_repaired_on_demand_and_never_fou
     assert "c2" not in lab.secret("c1", "cilium-kvstoremesh")
     restored = lab.play("connect", mesh_connect_wait=False, **accept)
     assert restored.rc == 0 and restored.changed > 0, restored.output
-    told = finding(restored, "CM-DRIFT-01", "c1")
-    assert re.search(r"a Helm upgrade took them out at \d{4}-\d\d-\d\dT", told["summary"]), told
-    assert "cilium (Update) wrote" in told["evidence"] and told["severity"] == "advisory"
+    drift = finding(restored, "CM-DRIFT-01", "c1")
+    assert re.search(r"a Helm upgrade took them out at \d{4}-\d\d-\d\dT", drift["summary"]), drift
+    assert "cilium (Update) wrote" in drift["evidence"] and drift["severity"] == "advisory"
     quiet = lab.play("connect", **accept)
     assert quiet.rc == 0 and quiet.changed == 0 and "CM-DRIFT-01" not in quiet.finding_codes(), quiet.output
     assert set(contents(lab)["c1/cilium-kvstoremesh"]) == set(written["c1/cilium-kvstoremesh"])
 
-    # Somebody takes a key out here, changes one there, and adds one of his own.
+    # An administrator takes a key out here, changes one there, and adds a new one.
     write_key(lab, "c3", "cilium-kvstoremesh", "c1", None, "kubectl-edit")
     write_key(lab, "c2", "cilium-kvstoremesh", "c1", FOREIGN, "kubectl-edit")
     write_key(lab, "c2", "cilium-kvstoremesh", "elsewhere", FOREIGN, "kubectl-edit")

@@ -107,4 +107,4 @@ def _move(lab: MeshLab, cluster: str, address: str) -> None:
 
 def _add_foreign_key(lab: MeshLab, cluster: str) -> None:
     value = base64.b64encode(b"endpoints:\n- https://elsewhere.example.com:2379\n").decode()
-    lab.api(cluster).patch(KVSTOREMESH, {"data": {"elsewhere": value}}, field_manager="somebody")
+    lab.api(cluster).patch(KVSTOREMESH, {"data": {"elsewhere": value}}, field_manager="another-writer")

@@ -1,7 +1,7 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
 """Connectivity intents as their users meet them: API servers take what is written, with Cilium's CRDs of every minor; a second run changes
-nothing; what leaves the file is taken away; what is somebody else's stays."""
+nothing; what leaves the file is taken away; what has another owner stays."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ def test_cilium_s_crds_take_every_policy_as_it_is(server: OneServer, cluster: Cl
         for entry in wanted_of(golden, minor):
             first = cluster.apply(entry.path, entry.body, manager=OWNER.manager)
             resource = RESOURCES[entry.body["kind"]]
-            there = object_facts(entry.body["kind"], resource, f"{GROUP}/{resource}", cluster.get(entry.path))
-            assert there.path == entry.path and matches_body(there, entry.body), f"{golden.name}: what stands there is not what was written"
-            assert there.spec == entry.body["spec"], f"{golden.name}: the server adds to it, or takes from it"
+            found = object_facts(entry.body["kind"], resource, f"{GROUP}/{resource}", cluster.get(entry.path))
+            assert found.path == entry.path and matches_body(found, entry.body), f"{golden.name}: what stands there is not what was written"
+            assert found.spec == entry.body["spec"], f"{golden.name}: the server adds to it, or takes from it"
             second = cluster.apply(entry.path, entry.body, manager=OWNER.manager)
             assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
             cluster.delete(entry.path)
@@ -298,7 +298,7 @@ def test_intents_from_first_to_last(clusters: TwoClusters) -> None:
     assert [list(rule) for rule in now["c2", "allow"]["spec"]["ingress"]] == [["fromEndpoints", "toPorts"], ["fromEndpoints", "icmps"]]
 
     name = now["c1", "allow"]["metadata"]["name"]
-    clusters.api("c1").patch(f"{POLICIES}/{name}", {"metadata": {"labels": None, "annotations": None}})  # now it is somebody else's
+    clusters.api("c1").patch(f"{POLICIES}/{name}", {"metadata": {"labels": None, "annotations": None}})  # now it has another owner
     theirs = clusters.policies()["c1", "allow"]
     fourth = clusters.play(intent("allow", action="Isolate", source=None, ports=None))
     assert fourth.rc != 0 and "CM-ITEM-02" in fourth.finding_codes(), fourth.output

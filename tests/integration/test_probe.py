@@ -182,7 +182,7 @@ def test_a_playbook_claims_nothing_that_was_not_seen(ground: Ground) -> None:
         status = row["probeStatus"]
         assert (row["phase"], status["result"], status["method"]) == ("Applied", "unknown", "none"), status
         assert "success" not in status
-        assert "hubble observe on node c2-node1 of c2 ended with exit code 1" in status["message"]  # no server: nobody wrote flows yet
+        assert "hubble observe on node c2-node1 of c2 ended with exit code 1" in status["message"]  # no server: no agent wrote flows yet
         (reachable,) = [entry for entry in row["conditions"] if entry["type"] == "Reachable"]
         assert (reachable["status"], reachable["reason"]) == ("Unknown", "ProbeUnknown")
 

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Clusters that were never meshed get a name and an id, with real agents: what their clients see, and whom peers take their pods for."""
+"""Clusters that were never meshed get a name and an id, with real agents: what their clients see, and what peers take their pods for."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Ground:
 
 
 @dataclass(frozen=True)
-class Wish:
+class Case:
     """Policies with the cluster of each, and flows that are dialled to see what they do."""
 
     policies: tuple[tuple[str, Object], ...]
@@ -82,31 +82,31 @@ def visible(flow: Flow) -> bool:
 
 
 @st.composite
-def of_intents(draw: st.DrawFn) -> Wish:
+def of_intents(draw: st.DrawFn) -> Case:
     intents = draw(several(MEMBERS))
     dialled = {flow for flow in draw(flows(intents)) if visible(flow)}
-    return Wish(tuple(compiled(intents)), tuple(sorted(dialled | {("TCP", 8080)})))
+    return Case(tuple(compiled(intents)), tuple(sorted(dialled | {("TCP", 8080)})))
 
 
 @st.composite
-def of_others(draw: st.DrawFn) -> Wish:
+def of_others(draw: st.DrawFn) -> Case:
     policies = tuple((host, body) for host, bodies in draw(placed(MEMBERS)).items() for body in bodies)
     drawn = draw(st.sets(st.tuples(st.sampled_from(("TCP", "UDP")), st.sampled_from((8000, 8039, 8040, 8080))), min_size=2, max_size=3))
-    return Wish(policies, (*sorted(drawn), ("ICMP", 8)))
+    return Case(policies, (*sorted(drawn), ("ICMP", 8)))
 
 
-def generated(wishes: st.SearchStrategy[Wish], count: int) -> list[Wish]:
+def generated(cases: st.SearchStrategy[Case], count: int) -> list[Case]:
     """Return so many of which no two have the same policies. Hypothesis repeats itself in parts while it generates."""
-    found: dict[str, Wish] = {}
+    found: dict[str, Case] = {}
 
     @settings(max_examples=4 * count, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-    @given(wishes)
-    def collect(wish: Wish) -> None:
-        found.setdefault(json.dumps([(host, body.get("spec"), body.get("specs")) for host, body in wish.policies]), wish)
+    @given(cases)
+    def collect(case: Case) -> None:
+        found.setdefault(json.dumps([(host, body.get("spec"), body.get("specs")) for host, body in case.policies]), case)
 
     collect()
     assert len(found) >= count
-    return [replace(wish, policies=_named(number, wish.policies)) for number, wish in enumerate([*found.values()][:count])]
+    return [replace(case, policies=_named(number, case.policies)) for number, case in enumerate([*found.values()][:count])]
 
 
 def _named(number: int, policies: Sequence[tuple[str, Object]]) -> tuple[tuple[str, Object], ...]:
@@ -201,10 +201,10 @@ def compared(ground: Ground, policies: Sequence[tuple[str, Object]], dialled: Se
     placed: dict[str, list[Any]] = {host: [] for host in MEMBERS}
     for host, body in policies:
         placed[host].append(policy_facts(body))
-    there = world(placed, version=CILIUM_AGENT, config=ground.config, clusters=MEMBERS)
+    evaluated = world(placed, version=CILIUM_AGENT, config=ground.config, clusters=MEMBERS)
     found = []
     for source, destination, (protocol, port), word in dial_all(ground, dialled):
-        verdict = judged(there, source, destination, f"{protocol}/{port}")
+        verdict = judged(evaluated, source, destination, f"{protocol}/{port}")
         passes = PolicyOutcome.ALLOWED if word in ARRIVED else PolicyOutcome.DENIED
         shown = f"{source.shown} -> {destination.shown} {protocol}/{port}: {word}; evaluator: {verdict.outcome}, {verdict.reasons}"
         found.append(("" if verdict.outcome in (passes, PolicyOutcome.UNKNOWN) else shown, verdict.outcome))
@@ -238,8 +238,8 @@ def test_a_flow_that_an_agent_drops_differs_from_one_that_arrives(ground: Ground
     dialled = (("TCP", 8000), ("UDP", 8000), ("TCP", 8080), ("TCP", 9999), ("UDP", 9999), ("ICMP", 8))
     policies = compiled([deny])
     with in_force(ground, policies):
-        told = unlike(ground, [], dialled)
-    assert len(told) == 4 and all("silent; evaluator: allowed" in row and "/8000" in row for row in told), told
+        unlike_rows = unlike(ground, [], dialled)
+    assert len(unlike_rows) == 4 and all("silent; evaluator: allowed" in row and "/8000" in row for row in unlike_rows), unlike_rows
 
 
 def test_real_agents_let_through_what_the_evaluator_says(ground: Ground, record_property: Any) -> None:
@@ -254,22 +254,22 @@ def test_the_evaluator_is_right_about_policies_that_no_intent_was_compiled_to(gr
     assert outcomes[PolicyOutcome.UNKNOWN] < outcomes.total() / 20, outcomes
 
 
-def agree(ground: Ground, wishes: Sequence[Wish], record_property: Any) -> Counter[PolicyOutcome]:
+def agree(ground: Ground, cases: Sequence[Case], record_property: Any) -> Counter[PolicyOutcome]:
     """Hold the evaluator to the agents in each world; return how often it says what."""
     outcomes: Counter[PolicyOutcome] = Counter()
     differences: list[str] = []
-    for number, wish in enumerate(wishes):
-        with in_force(ground, wish.policies):
+    for number, case in enumerate(cases):
+        with in_force(ground, case.policies):
             for _ in range(ATTEMPTS):
-                rows = compared(ground, wish.policies, wish.flows)
+                rows = compared(ground, case.policies, case.flows)
                 if not any(row for row, _outcome in rows):
                     break
         outcomes.update(outcome for _row, outcome in rows)
         differing = [row for row, _outcome in rows if row]
         if differing:
-            differences += [f"world {number}: {json.dumps(wish.policies)}", *differing]
+            differences += [f"world {number}: {json.dumps(case.policies)}", *differing]
     for outcome, count in outcomes.items():
         record_property(f"flows {outcome}", count)
-    print(f"{len(wishes)} worlds, {dict(outcomes)}", *differences, sep="\n")  # of an assertion pytest shows the first line alone
+    print(f"{len(cases)} worlds, {dict(outcomes)}", *differences, sep="\n")  # of an assertion pytest shows the first line alone
     assert differences == []
     return outcomes

@@ -32,7 +32,7 @@ the first and the last of them."""
 
 @dataclass(frozen=True)
 class Seen:
-    """What a client saw. ``requests``: seconds since its start, and who answered ("" for nobody)."""
+    """What a client saw. ``requests``: seconds since its start, and who answered ("" without an answer)."""
 
     requests: Sequence[tuple[float, str]]
 

@@ -94,11 +94,11 @@ def test_what_is_rehearsed_is_what_happens_when_a_link_is_cut_and_a_member_dies(
     wait_for(
         lambda: bool(lab.kvstoremesh_status("c1")["c2"].get("ready")), equals(False), what="kvstoremesh of c1 has noticed it", every=1.5
     )
-    told = clients(gone, "c1")
-    assert (told["keptForSeconds"], backends(lab, "c1")) == (None, listed(told["atOnce"])), "kept for ever, also once it is noticed"
+    forecast = clients(gone, "c1")
+    assert (forecast["keptForSeconds"], backends(lab, "c1")) == (None, listed(forecast["atOnce"])), "kept for ever, also once it is noticed"
     dead = {"c2": {"cilium_mesh_unavailable": "it is dead"}}
     lab.play("services", mesh=with_items(lab), hosts=dead)
-    assert backends(lab, "c1") == {**listed(told["contracted"], mark=" preferred"), "c2": 2}, "the contract brings clients of c1 home"
+    assert backends(lab, "c1") == {**listed(forecast["contracted"], mark=" preferred"), "c2": 2}, "the contract brings clients of c1 home"
     (exposed,) = gone["exposures"]
     assert (exposed["fate"], exposed["servedByAfterwards"]) == ("moves", ["c1"])
     wait_for(partial(served, lab, dead), equals(["c1"]), what="it is served where the rehearsal says")

@@ -101,7 +101,7 @@ def row(scene: str, calls: Sequence[Call]) -> str:
     return f"| {scene} | `{SCENES[scene].playbook}` | {reads} | {writes} | {len({case.fault for case in cases})} |"
 
 
-def test_a_run_with_a_failing_call_says_truly_what_it_did_and_one_more_run_mends_it(bench: Bench, seed: int, minutes: float) -> None:
+def test_a_run_with_a_failing_call_says_truly_what_it_did_and_one_more_run_repairs_it(bench: Bench, seed: int, minutes: float) -> None:
     with quiet_pods(bench):
         calls = recorded(bench, ("connect", "disconnect"))
         chosen = random.Random(seed)

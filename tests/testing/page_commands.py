@@ -32,7 +32,7 @@ _KINDS: Final = f"{_OF_PAGES}test_kubectl_is_given_names_of_kinds"
 RUN_BY: Final[Mapping[str, str]] = {
     "make demo": "tests/integration/test_demo.py::test_the_demo_ends_with_the_line_that_the_readme_shows",
     "make demo-traffic": (
-        "tests/integration/test_demo.py::test_the_demo_of_traffic_shows_all_that_it_is_to_show_and_looks_like_its_recording"
+        "tests/integration/test_demo.py::test_the_demo_of_traffic_shows_all_that_it_is_to_show_and_is_like_its_recording"
     ),
     "make build": _TARGET,
     "make help": _TARGET,
