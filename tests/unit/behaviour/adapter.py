@@ -155,7 +155,7 @@ class Lab:
         # Where in the source a defect is, is no behaviour.
         return dict(json.loads(re.sub(r"(\w+\.py):\d+", r"\1:0", json.dumps(plain_mapping(found)))))
 
-    def look(self, mesh: Json) -> Any:
+    def dry_run(self, mesh: Json) -> Any:
         """Return what the operator's dry run says: steps, linked, result."""
         hosts = {host: {"cilium_mesh_kubeconfig": f"/kubeconfigs/{host}"} for host in self.world.clusters}
         who = Play(hosts=tuple(hosts), inventory=tuple(hosts), limit="", hostvars=hosts)
@@ -320,8 +320,8 @@ def as_run_result(links: Json, further: Json, **options: Any) -> Any:
 def probes(scene_now: Scene, clusters: Mapping[str, Any], intents: Iterable[Any], **options: Any) -> Json:
     """Return what probes found out, and the findings of it."""
     found = run_probes(tuple(intents), scene_now, ClusterEvidence(clusters, real_clocks()), now=START, **options)
-    told = [finding.to_dict() for finding in probe_findings(found)]
-    return plain_mapping({"found": {name: entry.to_dict() for name, entry in found.items()}, "findings": told})
+    findings = [finding.to_dict() for finding in probe_findings(found)]
+    return plain_mapping({"found": {name: entry.to_dict() for name, entry in found.items()}, "findings": findings})
 
 
 def checks(context: CheckContext, purpose: str = "connect") -> list[Json]:
@@ -345,10 +345,10 @@ def codes_beside_checks() -> tuple[str, ...]:
     return tuple(sorted(set(CATALOGUE) - set(registered())))
 
 
-def kept_policies(there: Scene, entries: list[Json], rows: list[Json], managers: list[str]) -> list[Json]:
+def kept_policies(current: Scene, entries: list[Json], rows: list[Json], managers: list[str]) -> list[Json]:
     """Return what is in the way of deleting policies of a provider."""
-    named = replaced_policies(entries, there.mesh.clusters, [row["name"] for row in rows])
-    return [finding.to_dict() for finding in plan_removal(there, named, rows, managers).findings]
+    named = replaced_policies(entries, current.mesh.clusters, [row["name"] for row in rows])
+    return [finding.to_dict() for finding in plan_removal(current, named, rows, managers).findings]
 
 
 def connect_plan(context: CheckContext, **options: Any) -> Json:
@@ -425,7 +425,7 @@ def _texts(value: Mapping[Any, Any]) -> Json:
 
 
 def parsed_mesh(raw: Any, inventory: Iterable[str]) -> Json:
-    """Return the mesh that the variable ``cilium_mesh`` means, or what the user is told."""
+    """Return the mesh that the variable ``cilium_mesh`` means, or what the user reads."""
     try:
         return plain_mapping({"links": parse(raw, list(inventory)).links})
     except InvalidInput as error:

@@ -35,9 +35,9 @@ def parts(scenarios: Scenarios) -> dict[str, Any]:
     found: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
     for name, value in scenarios.items():
         units = {unit: _without_hashes(canonical(entry)) for unit, entry in _units(value)}
-        told = {unit: json.loads(text) for unit, (text, _) in units.items()}
-        plain = json.loads(canonical(value)) if not units else told if isinstance(value, Mapping) else [*told.values()]
-        found["told"][name] = _told(plain)
+        read = {unit: json.loads(text) for unit, (text, _) in units.items()}
+        plain = json.loads(canonical(value)) if not units else read if isinstance(value, Mapping) else [*read.values()]
+        found["told"][name] = _readable(plain)
         if hashes := {unit: _held(held) for unit, (_, held) in units.items() if held}:
             found["hashes"][name] = hashes
     return found
@@ -99,7 +99,7 @@ def _places(value: Any, path: str) -> Iterator[tuple[str, str]]:
         yield from _places(entry, f"{path}/{key}")
 
 
-def _told(value: Any) -> Any:
+def _readable(value: Any) -> Any:
     texts: set[str] = set()
     outputs: list[list[Any]] = []
     found = _by_lines(value, "", texts, outputs)

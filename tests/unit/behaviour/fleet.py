@@ -308,8 +308,8 @@ def _the_management_plane() -> Json:
     of.world.plane.put(f"{PLANES}/{member('c1')}", {"metadata": {"name": member("c1"), "labels": {}}, "spec": {}})
     of.run("a foreign Cluster", planned)
     made = {"edge-connect.eu/source-workspace": TENANT.workspace, "edge-connect.eu/source-name": "c1"}
-    there = {"metadata": {"name": member("c1"), "labels": made}, "spec": {"region": "eu-nl"}}
-    of.world.plane.put(f"{PLANES}/{member('c1')}", there)
+    cluster = {"metadata": {"name": member("c1"), "labels": made}, "spec": {"region": "eu-nl"}}
+    of.world.plane.put(f"{PLANES}/{member('c1')}", cluster)
     of.run("one of another program that differs", planned, wait=False)
     return of.course
 

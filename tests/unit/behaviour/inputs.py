@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Scenarios of input: what users write, right and wrong, in the variable, in custom resources and in filters, and what they are told."""
+"""Scenarios of input: what users write, right and wrong, in the variable, in custom resources and in filters, and what they read."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ WORDS: Final[tuple[tuple[str, str, Any], ...]] = (
 
 
 def meshes() -> dict[str, Any]:
-    """Return what the variable means, or what its writer is told."""
+    """Return what the variable means, or what its writer reads."""
     found: dict[str, Any] = {}
     with still():
         for value in (*VALUES, {"bindings": {}}, {"globalService": []}, {"binding": {1: 2}}):

@@ -89,7 +89,7 @@ def mixed() -> dict[str, Any]:
             wanted = mesh(1, 2)
             found[name] = {
                 "verify": made.step("mesh_verify", mesh=wanted, fail_on="never"),
-                "look": made.look(wanted),
+                "look": made.dry_run(wanted),
                 "connect": made.step("mesh_connect", mesh=wanted, wait_timeout=5),
                 "status": made.step("mesh_status", mesh=wanted, expected="Connected"),
             }
@@ -101,12 +101,12 @@ def whole_course(made: Lab, wanted: Json, **options: Any) -> Json:
     return {
         "facts": made.step("mesh_info"),
         "verify": made.step("mesh_verify", mesh=wanted, fail_on="never"),
-        "look before": made.look(wanted),
+        "look before": made.dry_run(wanted),
         "plan": made.step("mesh_plan", mesh=wanted, **options),
         "check": made.step("mesh_connect", mesh=wanted, check=True, diff=True, **options),
         "connect": made.step("mesh_connect", mesh=wanted, wait_timeout=5, **options),
         "status": made.step("mesh_status", mesh=wanted, expected="Connected"),
-        "look": made.look(wanted),
+        "look": made.dry_run(wanted),
         "objects": made.objects(),
         "verify after": made.step("mesh_verify", mesh=wanted, purpose="disconnect"),
         "disconnect": made.step("mesh_connect", mesh=wanted, state="absent", diff=True),
@@ -135,7 +135,7 @@ def topologies() -> dict[str, Any]:
                 if count < 4 and not shared:
                     course = whole_course(made, wanted)
                 else:
-                    course = {"connect": made.step("mesh_connect", mesh=wanted, wait_timeout=5), "look": made.look(wanted)}
+                    course = {"connect": made.step("mesh_connect", mesh=wanted, wait_timeout=5), "look": made.dry_run(wanted)}
                     full = mesh(*range(1, count + 1))
                     course["as a full mesh"] = made.step("mesh_connect", mesh=full, wait_timeout=5)
                     course["back"] = made.step("mesh_connect", mesh=wanted, wait_timeout=5)
@@ -149,7 +149,7 @@ def _connected(made: Lab, *numbers: int, **options: Any) -> None:
 
 
 def _edit(made: Lab, host: str, name: str, change: Callable[[Json], None], *, manager: str = "kubectl-edit") -> None:
-    """Change an object as somebody else would."""
+    """Change an object as another writer would."""
     fake = made.world.clusters[host]
     path = next(path for path in fake.objects if path.endswith(name))
     before = {**(fake.objects[path].get("data") or {})}
@@ -179,7 +179,7 @@ def _silent_first(made: Lab) -> Iterable[Json]:
     yield made.step("mesh_connect", mesh=mesh(1, 2, 3), wait_timeout=5)
     yield made.step("mesh_connect", mesh=mesh(1, 2, 3), wait_timeout=5, max_failures=1)
     yield made.step("mesh_connect", mesh=mesh(1, 2, 3), wait_timeout=5, max_failures=0)
-    yield {"look": made.look(mesh(1, 2, 3))}
+    yield {"look": made.dry_run(mesh(1, 2, 3))}
     made.silent = {"c1", "c2", "c3"}
     for action in ("mesh_verify", "mesh_plan", "mesh_connect", "mesh_status", "mesh_info", "mesh_identity", "mesh_ca", "mesh_adopt"):
         yield made.step(action, **({} if action == "mesh_info" else {"mesh": mesh(1, 2, 3)}))
@@ -190,7 +190,7 @@ def _silent_later(made: Lab) -> Iterable[Json]:
     made.silent = {"c3"}
     for action in ("mesh_verify", "mesh_plan", "mesh_connect", "mesh_status", "mesh_identity", "mesh_ca"):
         yield made.step(action, mesh=mesh(1, 2, 3))
-    yield {"look": made.look(mesh(1, 2, 3))}
+    yield {"look": made.dry_run(mesh(1, 2, 3))}
     yield made.step("mesh_connect", mesh=mesh(1, 2), wait_timeout=5)
     yield made.step("mesh_connect", mesh=mesh(1, 2, 3), state="absent", clusters=["c3"], wait_timeout=5)
     made.silent = set()
@@ -261,7 +261,7 @@ def _packets_lost(made: Lab) -> Iterable[Json]:
         made.lost = {("c1", "c2"): path} if path is not NodePath.REACHED else {("c3", "c2"): path}
         yield made.step("mesh_status", mesh=mesh(1, 2))
     yield made.step("mesh_connect", mesh=mesh(1, 2), wait_timeout=5)
-    yield {"look": made.look(mesh(1, 2))}
+    yield {"look": made.dry_run(mesh(1, 2))}
 
 
 def _trust(made: Lab) -> Iterable[Json]:

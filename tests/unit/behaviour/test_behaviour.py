@@ -36,8 +36,8 @@ def test_it_does_and_says_what_was_recorded(family: str) -> None:
     for part in differing:
         recorded, found = load(family, part), now[part]
         pair = [placed(each, scenarios) for each in (recorded, found)] if part == "hashes" else (recorded, found)
-        told = "\n".join(f"  {place}" for place in islice(differences(*pair), SHOWN))
-        pytest.fail(f"{path(family, part).name} differs from what is now, first in\n{told}\nREADME.md says what to do.")
+        shown = "\n".join(f"  {place}" for place in islice(differences(*pair), SHOWN))
+        pytest.fail(f"{path(family, part).name} differs from what is now, first in\n{shown}\nREADME.md says what to do.")
 
 
 UNRECORDED = {
@@ -60,7 +60,7 @@ def test_no_recorded_sentence_ends_inside_another_one() -> None:
 
 
 def _texts(value: Any, seen: set[int]) -> Iterator[str]:
-    """Yield the texts in a recording; what stands in several places of it is looked at once."""
+    """Yield the texts in a recording; what stands in several places of it is checked once."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (dict, list)) and id(value) not in seen:

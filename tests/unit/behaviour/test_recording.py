@@ -75,7 +75,7 @@ def test_a_hash_is_held_wherever_it_stands_and_named_by_its_place() -> None:
 
 
 def test_texts_of_lines_and_lines_that_end_with_a_text_are_split() -> None:
-    told = parts(
+    found = parts(
         {
             "s": {
                 "why": WHY,
@@ -85,7 +85,7 @@ def test_texts_of_lines_and_lines_that_end_with_a_text_are_split() -> None:
             }
         }
     )
-    assert told["told"]["s"] == {
+    assert found["told"]["s"] == {
         "why": WHY,
         "output": [["|  c1  ", WHY, " (c1, c2)"]],
         "file": ["|", "one: two three four five", "six"],

@@ -256,7 +256,7 @@ def _of_services() -> Cases:
     exported = after_items(scene(*places, facts=mcs), _services(backend="MCS"))
     unlike = _shop("c2", ports=({"name": "http", "port": 8080, "protocol": "TCP"},))
     cases["exports that will be in conflict"] = (
-        scene(*(replace(there, served=SERVED | {MCS}) for there in (_shop("c1"), unlike)), facts=mcs),
+        scene(*(replace(each, served=SERVED | {MCS}) for each in (_shop("c1"), unlike)), facts=mcs),
         _services(backend="MCS"),
     )
     valid = {"type": "Valid", "status": "True", "reason": "Valid", "message": ""}
@@ -272,16 +272,16 @@ def _of_services() -> Cases:
         export = replace(exported.traffic["c2"].exports[KEY], status={"conditions": conditions})
         changed = replace(exported, traffic={**exported.traffic, "c2": replace(exported.traffic["c2"], exports={KEY: export})})
         cases[name] = (changed, _services(backend="MCS"))
-    there = after_items(scene(_shop("c1"), _shop("c2")), _services())
-    ours = there.traffic["c1"].services[KEY].annotations
-    cases["one is refused, and another is gone"] = (there, {"globalServices": [{"name": "other", "selector": {}}]})
+    settled_scene = after_items(scene(_shop("c1"), _shop("c2")), _services())
+    ours = settled_scene.traffic["c1"].services[KEY].annotations
+    cases["one is refused, and another is gone"] = (settled_scene, {"globalServices": [{"name": "other", "selector": {}}]})
     texts: dict[str, Mapping[str, str]] = {
         "somebody changed it": {**ours, "service.cilium.io/global": "false"},
         "somebody took all away": {"service.cilium.io/global": "false"},
         "the record is broken": {name: "x" if name.startswith("global-service.") else value for name, value in ours.items()},
     }
     for name, edited in texts.items():
-        changed = _with_service(there, "c1", replace(there.traffic["c1"].services[KEY], annotations=edited))
+        changed = _with_service(settled_scene, "c1", replace(settled_scene.traffic["c1"].services[KEY], annotations=edited))
         cases[name] = (changed, _services())
         cases[f"{name}, and it is gone"] = (changed, {"globalServices": []})
     stubs = after_items(scene(_shop("c1"), traffic("c2")), _services(createMissingServices=True))
@@ -348,9 +348,9 @@ def _of_exposures() -> Cases:
     return cases
 
 
-def _with_service(there: Any, host: str, changed: Any) -> Any:
+def _with_service(current: Any, host: str, changed: Any) -> Any:
     """Return the scene with another Service nginx in one cluster."""
-    return replace(there, traffic={**there.traffic, host: replace(there.traffic[host], services={changed.key: changed})})
+    return replace(current, traffic={**current.traffic, host: replace(current.traffic[host], services={changed.key: changed})})
 
 
 def _isolating() -> Any:
@@ -439,7 +439,7 @@ def actions() -> dict[str, Any]:
         )
         found["run"] = made.step("mesh_items", mesh=whole)
         found["again"] = made.step("mesh_items", mesh=whole)
-        found["look"] = made.look(whole)
+        found["look"] = made.dry_run(whole)
         found["less"] = made.step("mesh_items", mesh=less)
         for action in ("mesh_service", "mesh_policy", "mesh_exposure"):
             found[action] = made.step(action, mesh=less)
@@ -473,7 +473,7 @@ def explanations() -> dict[str, Any]:
         spec={"endpointSelector": {}, "ingressDeny": [{"fromEntities": ["all"]}]},
     )
     here: Json = {"services": (service(annotations=glob),), "pods": (pod("web-0", app="web"),), "slices": (slice_facts(ready=0),)}
-    there: Json = {"services": (service(annotations=glob),), "pods": backends, "slices": (slice_facts(ready=2),)}
+    elsewhere: Json = {"services": (service(annotations=glob),), "pods": backends, "slices": (slice_facts(ready=2),)}
     variants: dict[str, tuple[Json, Json, Json]] = {
         "fit": ({}, {}, {}),
         "no Service here": ({"services": ()}, {}, {}),
@@ -492,7 +492,7 @@ def explanations() -> dict[str, Any]:
             if connected:
                 made.run("mesh_connect", mesh=mesh(1, 2), wait_timeout=5)
             for name, (one, other, question) in variants.items():
-                made.traffic = {"c1": traffic("c1", **{**here, **one}), "c2": traffic("c2", **{**there, **other})}
+                made.traffic = {"c1": traffic("c1", **{**here, **one}), "c2": traffic("c2", **{**elsewhere, **other})}
                 step = made.step("mesh_explain", mesh=mesh(1, 2), expected="not_broken", **{**asked, **question})
                 found[f"{name}, {'connected' if connected else 'not connected'}"] = step
             made.silent = {"c2"}

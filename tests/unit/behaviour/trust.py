@@ -98,9 +98,9 @@ def adoptions() -> dict[str, Any]:
     aliases = [HostAlias(ip=f"192.0.2.{n}", hostnames=(f"c{n}.mesh.cilium.io",), managers=("cilium", "helm")) for n in (1, 2)]
     for version in ("1.19.5", "1.20.0"):
         ledger = _made_by("helm", marks["helm"], version=version, apiserver=apiserver_workload(version, aliases=aliases))
-        for told in (False, True):
-            found[f"host aliases at {version}, {'told to be' if told else 'not'} handed over"] = adoption(
-                ledger, ("c1", "c2"), handed_over=told
+        for handed_over in (False, True):
+            found[f"host aliases at {version}, {'told to be' if handed_over else 'not'} handed over"] = adoption(
+                ledger, ("c1", "c2"), handed_over=handed_over
             )
     annotations = {**marks["argo"]["annotations"], "argocd.argoproj.io/sync-options": "Validate=false"}
     ledger = _made_by("argocd-controller", {"annotations": annotations})
