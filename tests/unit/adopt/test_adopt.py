@@ -145,7 +145,7 @@ def test_connect_keeps_what_is_remembered_and_changes_values_with_a_plan() -> No
         assert action.annotations["helm.sh/resource-policy"] == "keep"
 
 
-def test_peers_that_the_mesh_does_not_know_stay_with_whom_they_were() -> None:
+def test_peers_that_the_mesh_does_not_know_stay_with_their_owner() -> None:
     ledger = made_by(peers={"c1": ("c2", "c9"), "c2": ("c1",)})
     found = problems(ledger, handed_over=True)["CM-OWN-09"]
     assert found.cluster == "c1" and '"c9"' in found.summary

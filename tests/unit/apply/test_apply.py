@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""A plan becomes exactly its calls, and a cluster that fails takes nobody with it."""
+"""A plan becomes exactly its calls, and a cluster that fails takes no other one with it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Recorded:
 
     def _note(self, verb: str, path: str, body: Any) -> dict[str, Any]:
         if self.refuse(path):
-            raise WriteConflict("Somebody else owns it.", cluster=self.host)
+            raise WriteConflict("Another writer owns it.", cluster=self.host)
         self.log.append((self.host, verb, path, body))
         return {}
 

@@ -40,7 +40,7 @@ class FakeCluster:
     version: int = 0
     workloads: list[Mapping[str, Any]] = field(default_factory=list)  # one answer after the other, the last for ever
     status: str = "{}"
-    meanwhile: dict[str, str] | None = None  # data that somebody writes just before our next write
+    meanwhile: dict[str, str] | None = None  # data that another writer writes just before our next write
 
     def get(self, path: str) -> Any:
         if path.startswith("/apis/apps"):
@@ -49,13 +49,13 @@ class FakeCluster:
 
     def apply(self, path: str, body: Mapping[str, Any], *, manager: str) -> Any:
         assert manager == f"{MESH.binding.manager}/new" and "data" not in body
-        self._somebody()
+        self._other_writer()
         if self.config_map is None:
             self._keep(body["metadata"]["labels"], {})
         return self.config_map
 
     def merge_patch(self, path: str, body: Mapping[str, Any], *, manager: str) -> Any:
-        self._somebody()
+        self._other_writer()
         assert self.config_map is not None and manager == MESH.binding.manager
         if body["metadata"]["resourceVersion"] != str(self.version):
             raise WriteConflict("changed", cluster="c1")
@@ -64,7 +64,7 @@ class FakeCluster:
     def exec(self, pod: str, container: str, command: Sequence[str]) -> ExecResult:
         return ExecResult(stdout=self.status, stderr="", exit_code=0)
 
-    def _somebody(self) -> None:
+    def _other_writer(self) -> None:
         if self.meanwhile is not None:
             data, self.meanwhile = self.meanwhile, None
             self._keep({"cilium-mesh.edge-portal.eu/owner": MESH.binding.owner}, data)

@@ -194,7 +194,7 @@ def test_who_issues_is_reported_by_what_is_there() -> None:
     assert issuing_of(helm, {**cron, "spec": {**cron["spec"], "suspend": True}}, ()).next_renewal(NOW) == ""  # type: ignore[dict-item]  # the spec is a mapping
     managed = ManagedCertificate(name="server", secret=SERVER, renewal_time="2026-10-01T00:00:00Z")
     assert issuing_of(helm, cron, (managed,)).next_renewal(NOW) == "2026-10-01T00:00:00Z"
-    brought = replace(helm, server_cert=tls_secret(SERVER, "server", signer="Somebody", owner="kubectl"))
+    brought = replace(helm, server_cert=tls_secret(SERVER, "server", signer="Another CA", owner="kubectl"))
     assert issuing_of(brought, None, ()).method is Method.PROVIDED
 
 
@@ -312,7 +312,7 @@ class Stream:
 
 
 @pytest.mark.parametrize(("signer", "accepted"), [("own", True), ("other", False)])
-def test_a_handshake_reports_whom_a_server_accepts_and_what_it_shows(
+def test_a_handshake_reports_which_client_a_server_accepts_and_what_it_shows(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, signer: str, accepted: bool
 ) -> None:
     """A real TLS 1.3 server with client authentication, as etcd is one; the port-forward is played."""
@@ -324,21 +324,21 @@ def test_a_handshake_reports_whom_a_server_accepts_and_what_it_shows(
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(tmp_path / "ca"))
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(tmp_path / "server")
-    here, there = socketpair()
+    client_end, server_end = socketpair()
 
     def serve() -> None:
         try:
-            with context.wrap_socket(there, server_side=True) as wrapped:
+            with context.wrap_socket(server_end, server_side=True) as wrapped:
                 wrapped.recv(1)
         except OSError:
-            there.close()
+            server_end.close()
 
     thread = threading.Thread(target=serve)
     thread.start()
 
     @contextmanager
     def connected(*_: Any) -> Iterator[Stream]:
-        yield Stream(here)
+        yield Stream(client_end)
 
     def frames(stream: Stream, *_: Any) -> Iterator[tuple[int, bytes]]:
         yield from ((0, b"\x4b\x09"), (1, b"\x4b\x09"))
@@ -348,10 +348,10 @@ def test_a_handshake_reports_whom_a_server_accepts_and_what_it_shows(
     monkeypatch.setattr(tls, "connected_stream", connected)
     monkeypatch.setattr(tls, "channel_frames", frames)
     place = Server(cluster="c1", address="x:1", proxied=False, client_certificate_ends=None)
-    nobody: Any = None
+    unused: Any = None
     with tls.client_context(client.cert_pem.encode(), client.key_pem.encode()) as shown:
-        found = tls.run_handshake(nobody, place, "/api/v1/namespaces/x/pods/y/portforward", 2379, shown, connect=PATIENT, timeout=PATIENT)
-    here.close()
+        found = tls.run_handshake(unused, place, "/api/v1/namespaces/x/pods/y/portforward", 2379, shown, connect=PATIENT, timeout=PATIENT)
+    client_end.close()
     thread.join()
     assert found.accepted is accepted, found.reason
     if accepted:
@@ -384,8 +384,8 @@ def test_words_of_a_peer_in_a_readers_answer_prove_nothing() -> None:
             return ExecResult(exit_code=0, stdout=forged, stderr="")
 
     pod: Any = Pod()
-    there = PodFacts(name="p", node="n", ready=True, phase="Running")
-    found = _query_reader(pod, "kvstoremesh", there, {"c2": "c2", "c3": "c3"})
+    running = PodFacts(name="p", node="n", ready=True, phase="Running")
+    found = _query_reader(pod, "kvstoremesh", running, {"c2": "c2", "c3": "c3"})
     assert [(reader.server, "mixed" in reader.problem, reader.trust) for reader in found] == [
         ("c2", True, ReaderTrust()),
         ("c3", True, ReaderTrust()),

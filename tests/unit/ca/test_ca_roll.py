@@ -89,11 +89,11 @@ def asked_for(mesh: Mesh, *clusters: str, source: str = "", until: RollStage = R
 
 def run_of(world: RollWorld, mesh: Mesh, *, check: bool = False) -> Run:
     lock = None if check else FreeLock(Terms(binding=mesh.binding, action="CA roll"))
-    return Run(mesh=mesh, who=Everybody(mesh.clusters), ports=ports_to(world, mesh), now=world.time, check_mode=check, lock=lock)
+    return Run(mesh=mesh, who=AllClusters(mesh.clusters), ports=ports_to(world, mesh), now=world.time, check_mode=check, lock=lock)
 
 
 @dataclass(frozen=True)
-class Everybody:
+class AllClusters:
     """All clusters take part; the world knows how they are reached."""
 
     hosts: tuple[str, ...]

@@ -137,7 +137,7 @@ def _checks(facts: tuple[ClusterFacts, ...]) -> Iterator[str]:
 
 
 def _items(facts: tuple[ClusterFacts, ...]) -> Iterator[str]:
-    there = (
+    traffics = (
         exposing(
             entry.host,
             services=(service(), service("shop")),
@@ -146,7 +146,7 @@ def _items(facts: tuple[ClusterFacts, ...]) -> Iterator[str]:
         )
         for entry in facts
     )
-    world = scene(*there, facts={entry.host: entry for entry in facts})
+    world = scene(*traffics, facts={entry.host: entry for entry in facts})
     kinds = frozenset({ItemKind.INTENT, ItemKind.EXPOSURE})
     wanted = Desired(mesh=world.mesh, items={ItemKind.INTENT: INTENTS, ItemKind.EXPOSURE: EXPOSURES}, kinds=kinds)
     for plan in (*plan_intents(wanted, world), *plan_exposures(wanted, world)):

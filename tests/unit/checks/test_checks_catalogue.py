@@ -223,7 +223,7 @@ def drifted(*managers: str, reverted_by: str = "") -> ClusterFacts:
 
 
 def unread_secret() -> ClusterFacts:
-    """Without kvstoremesh nobody reads cilium-kvstoremesh, and connect does not write it."""
+    """Without kvstoremesh no reader uses cilium-kvstoremesh, and connect does not write it."""
     return replace(peer_key("helm"), apiserver=apiserver_workload(OLD, kvstoremesh=False, users=False))
 
 

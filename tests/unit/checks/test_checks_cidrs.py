@@ -95,15 +95,15 @@ def test_node_ranges_count_only_where_kubernetes_allocates() -> None:
 
 @one_test("mode", *OWN_RANGE)
 def test_another_pod_range_is_asked_for_where_the_mode_takes_it_from(mode: str) -> None:
-    there = [cluster_facts(host, config={"ipam": mode, "cluster-pool-ipv4-cidr": None}) for host in ("c1", "c2")]
-    taken = replace(there[1], nodes=(replace(there[1].nodes[0], allocated_cidrs=("10.1.0.0/16",)),))
-    (found,) = (entry for entry in run_checks(context_of(there[0], taken)) if entry.code == "CM-CIDR-01")
+    facts = [cluster_facts(host, config={"ipam": mode, "cluster-pool-ipv4-cidr": None}) for host in ("c1", "c2")]
+    taken = replace(facts[1], nodes=(replace(facts[1].nodes[0], allocated_cidrs=("10.1.0.0/16",)),))
+    (found,) = (entry for entry in run_checks(context_of(facts[0], taken)) if entry.code == "CM-CIDR-01")
     assert [text for text in dict.fromkeys(OWN_RANGE.values()) if text in found.fix] == [OWN_RANGE[mode]]
 
 
 def test_a_pool_of_ipv6_is_changed_as_one_of_ipv6() -> None:
-    there = [cluster_facts(host, config={"enable-ipv6": "True", "cluster-pool-ipv6-cidr": "fd00::/104"}) for host in ("c1", "c2")]
-    (found,) = (entry for entry in run_checks(context_of(*there)) if entry.code == "CM-CIDR-02")
+    facts = [cluster_facts(host, config={"enable-ipv6": "True", "cluster-pool-ipv6-cidr": "fd00::/104"}) for host in ("c1", "c2")]
+    (found,) = (entry for entry in run_checks(context_of(*facts)) if entry.code == "CM-CIDR-02")
     assert "ipam.operator.clusterPoolIPv6PodCIDRList=" in found.fix and "IPv4" not in found.fix
 
 

@@ -54,7 +54,7 @@ def test_a_mistake_in_the_inventory_stops_a_disconnect_too() -> None:
     assert [f.blocks for f in findings] == [True]
 
 
-def test_a_disconnect_looks_only_at_what_could_spoil_it() -> None:
+def test_a_disconnect_checks_only_what_could_spoil_it() -> None:
     foreign = replace(BROKEN, kvstoremesh=peer_secret("cilium-kvstoremesh", {"c2": key_facts("x", managers=["helm"])}))
     findings = run_checks(context_of(foreign, cluster_facts("c2")), "disconnect")
     assert [(f.code, f.severity) for f in findings] == [("CM-USER-02", Severity.BLOCKING), ("CM-OWN-02", Severity.ADVISORY)]

@@ -61,11 +61,11 @@ def test_every_key_that_is_read_has_rows_for_every_minor_and_no_value_has_two() 
     assert TABLE.keys() == KEYS.keys()
     assert tuple(map(str, SUPPORTED.minors)) == MINORS
     for key, rows in TABLE.items():
-        told = Counter(
+        cells = Counter(
             (value, minor, row.everywhere, *sorted(row.both.items())) for row in rows for value in row.values for minor in row.minors
         )
-        assert [cell for cell, times in told.items() if times > 1] == []
-        assert {minor for minor in MINORS if key_of(key, release(minor))} <= {cell[1] for cell in told}, key
+        assert [cell for cell, times in cells.items() if times > 1] == []
+        assert {minor for minor in MINORS if key_of(key, release(minor))} <= {cell[1] for cell in cells}, key
 
 
 def test_every_word_that_a_minor_accepts_has_a_row_and_only_these_are_not_refused() -> None:
@@ -74,11 +74,11 @@ def test_every_word_that_a_minor_accepts_has_a_row_and_only_these_are_not_refuse
             way = key_of(key, release(minor))
             if way is None or way.kind not in (ValueType.WORD, ValueType.WORDS):
                 continue
-            told = {value: row for row in rows if minor in row.minors for value in row.values if value is not None and not row.both}
+            listed = {value: row for row in rows if minor in row.minors for value in row.values if value is not None and not row.both}
             accepted = {word for word, rule in way.words.items() if not rule or way.accepts(word, release(minor))}
-            assert accepted <= told.keys(), (key, minor)
-            assert {value: "CM-CFG-04" in row.verdict for value, row in told.items()} == {
-                value: not way.accepts(value, release(minor)) for value in told
+            assert accepted <= listed.keys(), (key, minor)
+            assert {value: "CM-CFG-04" in row.verdict for value, row in listed.items()} == {
+                value: not way.accepts(value, release(minor)) for value in listed
             }
 
 

@@ -58,7 +58,7 @@ def helm_marks(facts: ClusterFacts) -> dict[str, Any]:
     return {"labels": HELM_LABELS, "annotations": {**facts.kvstoremesh.annotations, **HELM_ANNOTATIONS}}
 
 
-def told(c1: ClusterFacts, c2: ClusterFacts, code: str) -> list[Finding]:
+def of_code(c1: ClusterFacts, c2: ClusterFacts, code: str) -> list[Finding]:
     return [finding for finding in run_checks(context_of(c1, c2, mesh=MESH)) if finding.code == code]
 
 
@@ -71,7 +71,7 @@ def test_a_key_that_is_gone_is_reported_and_written_again() -> None:
     facts = connected()
     facts["c1"] = without_keys(facts["c1"], "c2")
     assert only(facts["c1"]).gone == ("c2",) and only(facts["c1"]).peers == ("c2",)
-    (finding,) = told(facts["c1"], facts["c2"], "CM-DRIFT-01")
+    (finding,) = of_code(facts["c1"], facts["c2"], "CM-DRIFT-01")
     assert not finding.blocks and "no later writer" in finding.evidence and WRITTEN in finding.evidence
     assert [step.object for step in plan_links(MESH, facts, PlanOptions(), NOW).steps] == ["Secret kube-system/cilium-kvstoremesh"]
 
@@ -100,10 +100,10 @@ def test_a_helm_upgrade_is_named_with_its_time_also_when_only_another_object_sho
     c1 = without_keys(facts["c1"], "c2", writers=trail, **helm_marks(facts["c1"]))
     (seen,) = only(c1).writers
     assert (seen.manager, seen.time, seen.object, seen.helm) == ("cilium", LATER, "Secret clustermesh-apiserver-server-cert", True)
-    (finding,) = told(c1, facts["c2"], "CM-DRIFT-01")
+    (finding,) = of_code(c1, facts["c2"], "CM-DRIFT-01")
     assert f"a Helm upgrade took them out at {LATER}" in finding.summary and "adopt" in finding.fix
     kept = replace(c1, kvstoremesh=replace(c1.kvstoremesh, annotations={**c1.kvstoremesh.annotations, "helm.sh/resource-policy": "keep"}))
-    (finding,) = told(kept, facts["c2"], "CM-DRIFT-01")
+    (finding,) = of_code(kept, facts["c2"], "CM-DRIFT-01")
     assert "took them out" not in finding.summary and f"the last Helm upgrade was at {LATER}" in finding.summary
 
 
@@ -135,9 +135,9 @@ def test_a_tool_that_undoes_us_is_not_fought(manager: str, tool: object, place: 
     facts = connected()
     c1 = without_keys(facts["c1"], "c2", writers={KVSTOREMESH: (writer(manager, LATER),)})
     assert only(c1).tool is tool
-    (finding,) = told(c1, facts["c2"], "CM-DRIFT-03")
+    (finding,) = of_code(c1, facts["c2"], "CM-DRIFT-03")
     assert finding.blocks and place in finding.fix and "cilium-kvstoremesh" in finding.fix and LATER in finding.evidence
-    assert told(c1, facts["c2"], "CM-DRIFT-01") == []
+    assert of_code(c1, facts["c2"], "CM-DRIFT-01") == []
     accepted = context_of(c1, facts["c2"], mesh=MESH, accept=["CM-DRIFT-03"])
     assert [f.blocks for f in run_checks(accepted) if f.code == "CM-DRIFT-03"] == [False]
 
@@ -149,8 +149,8 @@ def test_a_tool_that_holds_the_right_value_undid_nothing() -> None:
         entry = replace(secret.keys["c2"], managers=("argocd-controller",), digest=digest)
         writers = {KVSTOREMESH: (WriterFacts(manager=OURS, operation="Apply", time=WRITTEN), writer("argocd-controller", LATER))}
         c1 = replace(facts["c1"], kvstoremesh=replace(secret, keys={**secret.keys, "c2": entry}), writers=writers)
-        assert len(told(c1, facts["c2"], "CM-DRIFT-03")) == expected
-        assert len(told(c1, facts["c2"], "CM-DRIFT-02")) == expected
+        assert len(of_code(c1, facts["c2"], "CM-DRIFT-03")) == expected
+        assert len(of_code(c1, facts["c2"], "CM-DRIFT-02")) == expected
 
 
 def test_an_annotation_that_cannot_be_parsed_claims_nothing() -> None:

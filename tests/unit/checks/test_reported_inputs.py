@@ -91,7 +91,7 @@ def test_the_version_of_a_vendors_image_is_read_or_unknown(image: str, version: 
     ],
 )
 def test_annotations_of_a_service_mean_what_they_mean_to_cilium(annotations: Mapping[str, str], uses: bool, exports: bool) -> None:
-    there = replace(service(), annotations=annotations)
-    view = MeshView(scene=scene(traffic("c1", services=[there]), traffic("c2")))
+    annotated = replace(service(), annotations=annotations)
+    view = MeshView(scene=scene(traffic("c1", services=[annotated]), traffic("c2")))
     key = (NAMESPACE, "nginx")
     assert (view.uses("c1", key), "c1" in view.exporters(key)) == (uses, exports)

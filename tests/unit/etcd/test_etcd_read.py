@@ -134,7 +134,7 @@ def test_a_proven_peer_that_refuses_is_distinguished_from_one_that_is_broken(etc
 
 EMPTY_KEY = b"\x12\x00"  # of a RangeResponse: kvs, of no length
 ANSWERS = {
-    "a key that nobody asked for": (EMPTY_KEY * 2, "another number of keys"),
+    "a key that was not asked for": (EMPTY_KEY * 2, "another number of keys"),
     "half a million of them": (EMPTY_KEY * 500_000, "greater length"),
     "no message at all": (b"\xff" * 50, "not answer as an etcd does"),
 }

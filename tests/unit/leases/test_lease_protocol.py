@@ -170,7 +170,7 @@ def test_whatever_the_order_no_id_is_given_twice(data: st.DataObject, count: int
     held = {host: claimed(end, host).id for host, end in ends.items() if isinstance(end, Recorded)}
     assert len(set(held.values())) == len(held), held
     assert not set(held.values()) & {1, 2, 3}
-    assert len(held) == count, "with 50 attempts each everybody gets an id"
+    assert len(held) == count, "with 50 attempts each, every cluster gets an id"
 
 
 @examples(60)

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The registry of leases: a merge that never forgets, a text that nobody has to trust, and the steps that keep every copy whole."""
+"""The registry of leases: a merge that never forgets, a text that no reader has to trust, and the steps that keep every copy whole."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_many_node_ranges_are_widened_so_that_a_node_more_is_no_news() -> None:
     for node in nodes:
         assert [cidr for cidr in wide if ip_network(node.pod_cidrs[0]).subnet_of(cidr)], node.name  # type: ignore[arg-type]  # all are IPv4
     one_more = (*nodes, NodeFacts(name="late", ready=True, pod_cidrs=("10.55.0.0/24",)))
-    small, large = (cluster_facts("c1", config={"ipam": "kubernetes"}, nodes=there) for there in (nodes, one_more))
+    small, large = (cluster_facts("c1", config={"ipam": "kubernetes"}, nodes=each) for each in (nodes, one_more))
     known = with_active_leases(Registry(mesh=OWNER), [small])
     assert with_active_leases(known, [large]) == known
 

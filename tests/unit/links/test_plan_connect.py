@@ -182,8 +182,8 @@ def test_a_foreign_object_gets_no_labels_and_a_new_one_says_whose_it_is() -> Non
 
 def test_users_are_added_for_every_peer_and_foreign_ones_stay() -> None:
     text = "users:\n- name: remote-c2\n  role: remote\n"
-    there = RemoteUsersFacts(present=True, resource_version="5", text=text, users={"remote-c2": "remote"})
-    c1 = replace(cluster_facts("c1", auth_mode="migration"), users=there)
+    users = RemoteUsersFacts(present=True, resource_version="5", text=text, users={"remote-c2": "remote"})
+    c1 = replace(cluster_facts("c1", auth_mode="migration"), users=users)
     action = _step(_plan(c1, cluster_facts("c2"), cluster_facts("c3")), "c1", "clustermesh-remote-users").action
     assert isinstance(action, WriteUsers)
     assert action.text == text + "- name: remote-c3\n  role: remote\n"

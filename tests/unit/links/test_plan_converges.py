@@ -68,7 +68,7 @@ def _cluster(draw: st.DrawFn, number: int) -> ClusterFacts:
 
 
 def _with_foreign_aliases(draw: st.DrawFn, cluster: ClusterFacts, number: int) -> ClusterFacts:
-    """Somebody else's entries: one of no interest, and sometimes one that gives the first other cluster's name its address already."""
+    """Entries of another writer: one of no interest, and sometimes one that gives the first other cluster's name its address already."""
     other = 1 if number != 1 else 2
     aliases = [HostAlias(ip="203.0.113.9", hostnames=("foreign.example",), managers=("helm",))]
     if draw(st.booleans()):

@@ -78,7 +78,7 @@ def test_the_id_is_applied_as_the_one_field_of_ours_to_the_service_that_was_seen
         replace(cluster(), service=ServiceFacts(type="LoadBalancer", annotations={ELB_AUTOCREATE: "{}"})),
         replace(cluster(), service=None),
     ],
-    ids=["no id", "NodePort", "ours", "helm's", "nobody's", "foreign", "the cloud's", "shared", "made for it", "no Service"],
+    ids=["no id", "NodePort", "ours", "helm's", "without a writer", "foreign", "the cloud's", "shared", "made for it", "no Service"],
 )
 def test_nothing_is_written_where_it_stands_or_where_it_is_not_ours_to_write(facts: ClusterFacts) -> None:
     assert written(facts) is None
@@ -140,7 +140,7 @@ def test_it_stays_while_the_cluster_keeps_a_peer_and_goes_from_the_one_that_leav
 
 
 def test_a_cluster_that_waits_for_its_load_balancer_does_not_keep_the_others_apart() -> None:
-    """c3 has no address yet: c1 and c2 are linked, c3 dials both, and nobody dials c3 until its address is there."""
+    """c3 has no address yet: c1 and c2 are linked, c3 dials both, and no cluster dials c3 until its address is there."""
     mesh = mesh_of("c1", "c2", "c3")
     start = {h: cluster_facts(h, version="1.20.0") for h in ("c1", "c2")} | {"c3": cluster("c3")}
     clusters = SimulatedClusters(start, NOW)

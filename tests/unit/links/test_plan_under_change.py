@@ -52,7 +52,7 @@ class World:
     mesh: Mesh
     silent: frozenset[str] = frozenset()
     left: Mapping[str, ClusterFacts] = field(default_factory=dict)  # of the last plan: no members any more, and they answered
-    stranded: set[str] = field(default_factory=set)  # left, hold what was written, and nobody remembers them: see docs/topologies.md
+    stranded: set[str] = field(default_factory=set)  # left, hold what was written, and no member remembers them: see docs/topologies.md
     edits: int = 0
 
     def plan(self) -> Plan:
@@ -76,7 +76,7 @@ class World:
         self.note_stranded()
 
     def note_stranded(self) -> None:
-        """Who left and holds links, and is remembered by no member: it was silent or failed when they let go, or all of them are new."""
+        """Who left and holds links, and is remembered by no member: it was silent or failed in that run, or all of them are new."""
         facts = self.clusters.facts(self.mesh)
         known = former_members(self.mesh, {host: facts[host] for host in self.mesh.clusters})
         outside = (host for host in self.hosts if host not in self.mesh.clusters and host not in known)
@@ -87,7 +87,7 @@ class World:
 
 
 def _foreign(cluster: ClusterFacts) -> list[Any]:
-    """Everything in what we write to that is somebody else's."""
+    """Everything in what we write to that has another owner."""
     ours = own_users(cluster, mesh_of().binding)
     workloads = [w for w in (cluster.apiserver, cluster.agent) if w is not None]
     return [
@@ -139,7 +139,7 @@ def a_run_that_breaks_off(world: World, draw: Any) -> None:
     world.run(steps=draw(st.dictionaries(st.sampled_from(world.hosts), st.integers(0, 3), max_size=3)))
 
 
-def somebody_writes(world: World, draw: Any) -> None:
+def others_write(world: World, draw: Any) -> None:
     """Helm's keys come, change and go; a person adds a user."""
     host, name = draw(st.sampled_from(world.hosts)), draw(st.sampled_from(("cilium-clustermesh", "cilium-kvstoremesh")))
     world.edits += 1
@@ -188,7 +188,7 @@ def kvstoremesh_is_switched(world: World, draw: Any) -> None:
 
 
 EVENTS: tuple[Callable[[World, Any], None], ...] = (
-    *(members_change, topology_changes, some_fall_silent, a_run, a_run_that_breaks_off, somebody_writes, a_ca_is_renewed),
+    *(members_change, topology_changes, some_fall_silent, a_run, a_run_that_breaks_off, others_write, a_ca_is_renewed),
     *(an_address_changes, kvstoremesh_is_switched),
 )
 
@@ -202,7 +202,7 @@ def _started(facts: Mapping[str, ClusterFacts], data: st.DataObject) -> World:
 
 
 def _settle(world: World) -> None:
-    """Everybody answers, and nothing else happens any more."""
+    """Every cluster answers, and nothing else happens any more."""
     world.silent = frozenset()
     for _ in range(ROUNDS):
         if world.plan().empty:
@@ -265,7 +265,7 @@ def test_a_limit_ends_the_links_that_cross_it_on_the_inside_and_no_other(facts: 
 
 
 def _forgetful(clusters: SimulatedClusters, host: str) -> ClusterFacts:
-    """The cluster after somebody deleted its two Secrets of peers: it does not remember whom it dials."""
+    """The cluster after a user deleted its two Secrets of peers: it does not remember which peers it dials."""
     facts = clusters.facts()[host]
     return replace(facts, clustermesh=peer_secret("cilium-clustermesh"), kvstoremesh=peer_secret("cilium-kvstoremesh"))
 

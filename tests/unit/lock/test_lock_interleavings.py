@@ -218,7 +218,7 @@ def _let_them_run(data: st.DataObject, world: LeaseWorld, stage: Stage, count: i
 
 
 def _the_mesh_is_free(world: LeaseWorld) -> None:
-    """A run that waits for the duration of a lock takes every lock, whoever was killed."""
+    """A run that waits for the duration of a lock takes every lock, whichever run was killed."""
     clients: dict[str, Any] = {host: world.client(host) for host in HOSTS}
     terms = Terms(binding=BINDING, action="last", timeout=int(DURATION + 2 * MARGIN))
 

@@ -125,12 +125,12 @@ def test_tokens_are_renewed_before_their_end_and_the_cluster_always_names_a_secr
     ends = []
     step = world.step
 
-    def look() -> None:
+    def checked_step() -> None:
         name = cluster(world)["spec"]["secretRef"]["name"]
         assert f"{SECRETS}/{name}" in world.karmada.objects
         step()
 
-    world.step = look  # type: ignore[method-assign]  # the step of the world is what a test puts there
+    world.step = checked_step  # type: ignore[method-assign]  # the step of the world is what a test puts there
     for days in (330, 340, 700):
         world.now = NOW + timedelta(days=days)
         outcome = world.run(ONE)
@@ -352,15 +352,15 @@ def test_a_finalizer_that_goes_while_the_run_waits_is_no_failure() -> None:
     empty = world.objects()
     world.run(ONE)
     hold(world, ROLE, "example.com/slow")
-    looks = 0
+    steps = 0
     step = world.step
 
     def slow() -> None:
-        nonlocal looks
+        nonlocal steps
         step()
         if "deletionTimestamp" in world.servers["c1"].objects.get(ROLE, {"metadata": {}})["metadata"]:
-            looks += 1
-            if looks == 6:
+            steps += 1
+            if steps == 6:
                 world.servers["c1"].objects.pop(ROLE)
 
     world.step = slow  # type: ignore[method-assign]  # the step of the world is what a test puts there
@@ -687,13 +687,13 @@ def test_what_comes_after_a_finalizer_is_announced_before_it_is_written() -> Non
     world = planned(World("c1"))
     hold(world, ROLE, "example.com/local")
     world.run(PLANNED, state="absent", wait_timeout=5)
-    step, looks = world.step, 0
+    step, steps = world.step, 0
 
     def slow() -> None:
-        nonlocal looks
+        nonlocal steps
         step()
-        looks += 1
-        if looks == 60:
+        steps += 1
+        if steps == 60:
             world.servers["c1"].objects.pop(ROLE)
 
     world.step = slow  # type: ignore[method-assign]  # the step of the world is what a test puts there
@@ -749,19 +749,19 @@ def test_a_cluster_that_another_program_made_for_it_is_used_as_it_is_and_no_seco
     """A mesh finds the credentials of a KubernetesCluster by exactly one Cluster, so a second one would break a mesh that is there."""
     world = World("c1")
     west, status = {"region": "west"}, {"conditions": [{"type": "Ready", "status": "True"}]}
-    there = world.plane.put(
+    present = world.plane.put(
         f"{PLANES}/{name}", {"metadata": {"name": name, "labels": labels}, "spec": {"region": "west"}, "status": status}
     )
     others = {WORKSPACE_LABEL: TENANT.workspace, NAME_LABEL: "c1", NAMESPACE_LABEL: "another"}
     world.plane.put(f"{PLANES}/neighbour", {"metadata": {"name": "neighbour", "labels": others}, "spec": {}})
     before = copy.deepcopy(world.plane.objects)
-    assert stands_for(there, TENANT.namespace, "c1")
+    assert stands_for(present, TENANT.namespace, "c1")
     joined = world.run(PLANNED)
     assert (phases(joined), codes(joined)) == ({"c1": "Ready"}, ["CM-MEMBER-15"])
     assert "for c1, and it is not as it is asked for: region." in joined.findings[0].summary and "west" not in joined.findings[0].evidence
     assert codes(world.run({**PLANNED, "clusters": [{"name": "c1", "spec": west}]})) == []
     left = world.run(PLANNED, state="absent")
-    assert (left.unmet, world.plane.objects == before, world.plane.objects[f"{PLANES}/{name}"] == there) == ("", True, True)
+    assert (left.unmet, world.plane.objects == before, world.plane.objects[f"{PLANES}/{name}"] == present) == ("", True, True)
 
 
 # --- properties ---

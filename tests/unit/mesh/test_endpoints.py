@@ -185,8 +185,8 @@ def test_a_reserved_load_balancer_that_loses_its_address_leaves_what_is_in_use()
     for hostname in ("c2.mesh.cilium.io", C1, "kubernetes.default.svc", "api.example.com", "127.0.0.1"):
         found = endpoint_of(facts, in_use=InUse(hostname=hostname, port=2379), names=names)
         assert isinstance(found, EndpointProblem), hostname
-    nobody = endpoint_of(_balancer(), in_use=InUse(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9",)))
-    assert isinstance(nobody, EndpointProblem) and not nobody.pending
+    unnamed = endpoint_of(_balancer(), in_use=InUse(hostname="c2.mesh.cilium.io", port=2379, ips=("192.0.2.9",)))
+    assert isinstance(unnamed, EndpointProblem) and not unnamed.pending
 
 
 def test_an_address_that_only_the_certificate_names_is_dialled_as_it_is() -> None:

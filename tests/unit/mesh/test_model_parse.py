@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What a user may write in ``cilium_mesh``, and what he is told when he wrote something else."""
+"""What a user may write in ``cilium_mesh``, and what he reads when he wrote something else."""
 
 from __future__ import annotations
 

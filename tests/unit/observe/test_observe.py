@@ -270,7 +270,7 @@ def test_everything_that_rbac_forbids_is_reported_at_once(server: ScriptedServer
 
 
 def test_without_any_right_the_first_answer_names_all_of_them(server: ScriptedServer) -> None:
-    """Newcomers were told of the namespace first, and of all others in a second run."""
+    """An earlier version named the namespace in a first run, and all others in a second one."""
     server.answer = answers(dict.fromkeys(cluster_objects(), Answer(403, {"kind": "Status", "reason": "Forbidden"})))
     with seen(access(server)) as observation:
         failure = observation.failures["edge-1"]

@@ -150,7 +150,7 @@ def test_a_pod_says_when_it_started() -> None:
     assert facts.started == datetime(2026, 9, 1, 10, 0, tzinfo=UTC)
 
 
-def test_a_service_says_whom_it_selects_and_who_answers() -> None:
+def test_a_service_says_which_pods_it_selects_and_which_answer() -> None:
     spec = {"type": "NodePort", "selector": {"k8s-app": "x"}, "externalTrafficPolicy": "Local", "sessionAffinity": "ClientIP"}
     facts = service_facts({"spec": spec})
     assert facts is not None

@@ -105,8 +105,8 @@ def test_the_owner_of_a_cluster_does_not_learn_the_addresses_of_internal_names(m
         *(cluster_facts(f"c{n}", endpoint_override=f"{name}:2379") for n, name in enumerate(dns, 1)),
     ]
     assert resolve_names(clusters).keys() == dns.keys()
-    told = resolve_names(replace(cluster, denied_networks=("10.96.0.0/12",)) for cluster in clusters)
-    assert told == {"lb.example.com": ("192.0.2.9",)}
+    resolved = resolve_names(replace(cluster, denied_networks=("10.96.0.0/12",)) for cluster in clusters)
+    assert resolved == {"lb.example.com": ("192.0.2.9",)}
     allowed = [replace(cluster, denied_networks=("10.96.0.0/12",), endpoint_networks=("10.96.0.9/32",)) for cluster in clusters]
     assert resolve_names(allowed).keys() == dns.keys()
 
@@ -138,7 +138,7 @@ def test_what_a_run_finds_out_of_names_and_addresses_comes_through_its_ports() -
     clusters.change(
         "c2", lambda cluster: replace(cluster, service=ServiceFacts(type="LoadBalancer", ingress_hostnames=("lb.example.com",)))
     )
-    there = observation(*clusters.facts().values())
+    observed = observation(*clusters.facts().values())
     asked: list[set[str]] = []
 
     def unproven(moved: Mapping[str, Move], *_: Any) -> frozenset[str]:
@@ -146,7 +146,7 @@ def test_what_a_run_finds_out_of_names_and_addresses_comes_through_its_ports() -
         return frozenset({"c1"})
 
     ports = replace(real_ports(), resolve_names=lambda _clusters: {"lb.example.com": ("192.0.2.77",)}, unproven_moves=unproven)
-    made = judgement.context_of(ports, there, mesh, ConnectOptions(), NOW).decisions
+    made = judgement.context_of(ports, observed, mesh, ConnectOptions(), NOW).decisions
     kept, moved = made.dialled["c3"]["c1"], made.dialled["c3"]["c2"]
     assert asked == [{"c1", "c2"}]
     assert isinstance(kept, MeshEndpoint) and kept.held is not None and "192.0.2.99" in kept.held.addresses

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What nobody sets is the same in a play and in the operator's dry run: options of actions and of runs have the same defaults."""
+"""What no user sets is the same in a play and in the operator's dry run: options of actions and of runs have the same defaults."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_an_error_fails_the_task_and_keeps_what_was_found() -> None:
     (Outcome(changed=True, error="writing failed"), 60),
     (Outcome(), 60),
 )
-def test_when_to_look_again_follows_the_phase(outcome: Outcome, seconds: int) -> None:
+def test_the_time_until_the_requeue_follows_the_phase(outcome: Outcome, seconds: int) -> None:
     assert outcome.requeue_seconds == seconds
 
 

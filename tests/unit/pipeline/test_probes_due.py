@@ -24,7 +24,7 @@ def row(time: str = "2026-09-01T11:59:00Z", generation: int | None = 3) -> dict[
     ([row("2026-09-01T11:54:59Z")], 3, 1),
     ([row("")], 3, 1),
     ([], 3, 1),
-    ([row()], 4, 1),  # it was changed since: nobody but a play tells what the change came to
+    ([row()], 4, 1),  # it was changed since: a play alone shows what the change came to
     ([row(generation=None)], 0, 0),  # out of a file, which has no generations
 )
 def test_an_intent_is_probed_when_it_is_due_or_was_changed(before: list[dict[str, Any]], generation: int, due: int) -> None:

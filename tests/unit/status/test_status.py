@@ -169,7 +169,7 @@ def test_in_a_large_cluster_ready_nodes_are_all_that_are_ready_and_the_status_sa
     assert build_status(MESH, FACTS, {}, {**READERS, "c1": none}, now=NOW)["meshStatus"][0]["readyNodes"] == 0
 
 
-def test_agents_that_are_not_ready_do_not_make_those_look_worse_that_were_not_asked() -> None:
+def test_agents_that_are_not_ready_do_not_make_those_count_less_that_were_not_asked() -> None:
     """Of 100 agents five are not ready: all five are in the sample, and the 80 that are not are as the 15 ready ones of it."""
     links = [link_facts("c1", "c2", reader="agent", pod=f"p{i}", node=f"n{i}") for i in range(20)]
     links = [not_ready(link) if i < 5 else link for i, link in enumerate(links)]

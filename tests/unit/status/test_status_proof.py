@@ -90,7 +90,7 @@ def test_an_old_heartbeat_degrades_a_mesh_whose_links_are_all_ready() -> None:
     )
     assert "c2 (2026-09-01T11:56:00Z)" in next(row["message"] for row in found["conditions"] if row["type"] == "Ready")
     later = status(PROVEN, proofs=from_here(c1=NOW, c2=NOW - timedelta(minutes=4)), now=NOW + timedelta(minutes=2), previous=found)
-    assert later["conditions"] == found["conditions"], "an age would be something new to write at every look"
+    assert later["conditions"] == found["conditions"], "an age would be something new to write at every observation"
     assert all(row["ready"] for row in found["links"])
     assert status(PROVEN, proofs=from_here(c1=NOW, c2=NOW - timedelta(minutes=3)))["phase"] == "Connected"
 

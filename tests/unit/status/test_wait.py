@@ -38,9 +38,9 @@ class Time:
 
 
 def wait(
-    read: Callable[[], Mapping[str, ReaderFacts]], time: Time, timeout: float = 30.0, told: list[LinkState] | None = None
+    read: Callable[[], Mapping[str, ReaderFacts]], time: Time, timeout: float = 30.0, reported: list[LinkState] | None = None
 ) -> WaitResult:
-    progress = told.append if told is not None else None
+    progress = reported.append if reported is not None else None
     return wait_for_links(read, MESH, timeout=timeout, clock=time.clock, sleep=time.sleep, progress=progress)
 
 
@@ -89,7 +89,7 @@ def test_a_reader_that_only_does_not_answer_is_waited_for() -> None:
     assert time.slept == [0.25]
 
 
-def test_no_time_still_means_one_look() -> None:
+def test_no_time_still_means_one_read() -> None:
     time = Time()
     assert wait(in_turn(DIALLING), time, timeout=0.0).ready is False
     assert time.slept == []
@@ -102,9 +102,9 @@ def test_what_becomes_ready_in_the_last_pause_is_still_seen() -> None:
 
 
 def test_progress_is_reported_when_a_link_changes_its_stage_and_only_then() -> None:
-    told: list[LinkState] = []
-    wait(in_turn(NOTHING, NOTHING, {**DIALLING, "c2": NOTHING["c2"]}, READY), Time(), told=told)
-    assert [(s.cluster, s.stage, s.seconds) for s in told] == [
+    reported: list[LinkState] = []
+    wait(in_turn(NOTHING, NOTHING, {**DIALLING, "c2": NOTHING["c2"]}, READY), Time(), reported=reported)
+    assert [(s.cluster, s.stage, s.seconds) for s in reported] == [
         ("c1", LinkStage.SECRET_NOT_PROJECTED, 0.0),
         ("c2", LinkStage.SECRET_NOT_PROJECTED, 0.0),
         ("c1", LinkStage.DIALLING, 0.75),
