@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The owner of a cluster leads no connection into a denied range, and is not told what is at an address that cannot be reached."""
+"""The owner of a cluster leads no connection into a denied range, and does not learn what is at an address that cannot be reached."""
 
 from __future__ import annotations
 
@@ -225,12 +225,12 @@ def test_nothing_connects_to_a_denied_address_by_any_request(way: str) -> None:
             assert caught.value.message == "The API server cannot be reached."
         assert got == []
         with opened(kubeconfig({"server": "https://127.0.0.1"}, {"token": "t"}), denied=NETWORKS) as cluster:
-            with pytest.raises(Unreachable) as told:
+            with pytest.raises(Unreachable) as caught:
                 WAYS["read"](cluster)
-            assert "denied range" in told.value.detail
+            assert "denied range" in caught.value.detail
 
 
-def test_no_link_dials_an_etcd_at_a_denied_address_whoever_names_it() -> None:
+def test_no_link_dials_an_etcd_at_a_denied_address_in_whatever_form_it_is_named() -> None:
     with counting_listener() as (port, got), played_etcd({"k": b"v"}) as etcd:
         for changes in (
             {"ips": ("127.0.0.1",)},
@@ -316,22 +316,24 @@ def resolved_as(addresses: list[str], host: str, *_args: Any, **_options: Any) -
 
 def test_an_etcd_that_is_not_reached_has_one_message_and_the_reason_is_for_the_log(tmp_path: Path) -> None:
     with played_etcd({}) as etcd:
-        told = dict[str, EtcdError]()
+        errors = dict[str, EtcdError]()
         for state in STATES:
             port = free_port("127.0.0.2")
             with met_port(state, "127.0.0.2", port, tmp_path):
-                told[state] = failure(etcd.access(rule=LAB, port=port, ips=("127.0.0.2",)), patience_with(state))
-        told["denied"] = failure(etcd.access(rule=LAB, ips=("10.96.0.1",)))
-        told["unresolvable"] = failure(etcd.access(rule=LAB, ips=(), hostname="no-such-name.invalid"))
+                errors[state] = failure(etcd.access(rule=LAB, port=port, ips=("127.0.0.2",)), patience_with(state))
+        errors["denied"] = failure(etcd.access(rule=LAB, ips=("10.96.0.1",)))
+        errors["unresolvable"] = failure(etcd.access(rule=LAB, ips=(), hostname="no-such-name.invalid"))
         etcd.deny = grpc.StatusCode.UNAUTHENTICATED  # as gRPC calls a page of an HTTP server with status 401
-        told["a page"] = failure(etcd.access(rule=LAB))
+        errors["a page"] = failure(etcd.access(rule=LAB))
         etcd.told = "etcdserver: permission denied"
         refused = failure(etcd.access(rule=LAB))
-    assert {(error.why, error.message, str(error)) for error in told.values()} == {
-        (ReadFailure.UNREACHED, "Its mesh endpoint cannot be reached from the controller.", told["denied"].message)
+    assert {(error.why, error.message, str(error)) for error in errors.values()} == {
+        (ReadFailure.UNREACHED, "Its mesh endpoint cannot be reached from the controller.", errors["denied"].message)
     }
-    assert "denied range" in told["denied"].detail and "refused" in told["closed"].detail and "CA" in told["another certificate"].detail
-    assert all(error.detail for error in told.values())
+    assert (
+        "denied range" in errors["denied"].detail and "refused" in errors["closed"].detail and "CA" in errors["another certificate"].detail
+    )
+    assert all(error.detail for error in errors.values())
     assert refused.why is ReadFailure.DENIED and not refused.detail
 
 
@@ -343,7 +345,7 @@ def failure(access: EtcdAccess, patience: float = 1.0) -> EtcdError:
 
 @pytest.mark.parametrize("name", [".", "..", ".example.com", f"{'a' * 64}.example.com"])
 def test_a_name_that_fits_in_no_handshake_does_not_tell_what_is_at_the_address(name: str, tmp_path: Path) -> None:
-    told = set()
+    texts = set()
     for state in ("closed", "silent", "another certificate"):
         port = free_port("127.0.0.2")
         document = kubeconfig({"server": f"https://127.0.0.2:{port}", "tls-server-name": name}, {"token": "t"})
@@ -351,8 +353,8 @@ def test_a_name_that_fits_in_no_handshake_does_not_tell_what_is_at_the_address(n
             for way in ("read", "exec"):
                 with pytest.raises(ClusterError) as caught:
                     WAYS[way](cluster)
-                told.add(str(caught.value))
-    assert len(told) == 1
+                texts.add(str(caught.value))
+    assert len(texts) == 1
 
 
 def test_a_server_without_tls_is_refused_where_ranges_are_denied() -> None:
@@ -361,7 +363,7 @@ def test_a_server_without_tls_is_refused_where_ranges_are_denied() -> None:
 
 
 def test_an_api_server_is_reached_by_its_name_at_the_address_that_was_judged(tmp_path: Path) -> None:
-    """TLS and the Host header keep the name: servers behind a proxy are told apart by it."""
+    """TLS and the Host header keep the name: a proxy distinguishes the servers behind it by that."""
     with ScriptedServer(tmp_path) as server:
         server.answer = lambda asked: Answer(200, {"kind": "Secret", "metadata": {"name": "a"}}, frames=None)
         document = server.kubeconfig(server=server.url.replace("127.0.0.1", "localhost"), tls_server_name="127.0.0.1")

@@ -220,7 +220,7 @@ def places(acts: list[Act]) -> list[tuple[Act, frozenset[Place]]]:
 
 
 def strike(act: Act, place: Place, kind: type[BaseException]) -> str | None:
-    """Let one call fail, and return what is wrong with what comes of it; None if the call was not made this time."""
+    """Let one call fail, and return what is wrong with the result; None if the call was not made this time."""
     try:
         with failing(place, kind(CANARY)) as struck:
             act.run()
@@ -280,7 +280,7 @@ def test_what_a_library_raises_is_an_error_of_one_cluster(places: list[tuple[Act
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SEVERAL)
-def test_whatever_its_class_is_and_whoever_calls(places: list[tuple[Act, frozenset[Place]]], kind: type[BaseException]) -> None:
+def test_whatever_its_class_is_and_for_every_caller(places: list[tuple[Act, frozenset[Place]]], kind: type[BaseException]) -> None:
     every = [(act, place) for act, met in places for place in sorted(met)]
     assert judge(every, kind) > 500
 

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""One list and watch against an API that answers what it is told: what reaches the sink, what is asked next, and what /readyz would say."""
+"""One list and watch against an API that answers as a test says: what reaches the sink, what is asked next, and what /readyz says."""
 
 from __future__ import annotations
 
@@ -302,14 +302,14 @@ def test_a_sink_that_fails_ends_neither_the_thread_nor_the_truth() -> None:
             raise KeyError("canary-5f1e")
 
         def _wait(self, seconds: float) -> None:
-            told.append(self.state.error)
+            errors.append(self.state.error)
             super()._wait(seconds)
 
-    told: list[str] = []
+    errors: list[str] = []
     world = Failing(page("a"), [event("ADDED", "b", 101)], page("a", "b"), END).run()
     assert world.asked == [("list", ""), ("watch", "100"), ("list", ""), ("watch", "100")]
     assert world.seen == [["a"], ["a", "b"]] and world.state.restarts == 1
-    assert any("KeyError at test_list_watch.py:" in error for error in told) and "canary" not in str(told)
+    assert any("KeyError at test_list_watch.py:" in error for error in errors) and "canary" not in str(errors)
 
 
 # The end

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""What an exec plugin is told and given, and what becomes of what it does."""
+"""What an exec plugin is asked and given, and what becomes of what it does."""
 
 from __future__ import annotations
 

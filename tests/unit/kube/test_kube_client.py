@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The client against a server that answers what it is told: what is sent, what is retried, and what each fault is called."""
+"""The client against a server that answers as a test says: what is sent, what is retried, and what each fault is called."""
 
 from __future__ import annotations
 

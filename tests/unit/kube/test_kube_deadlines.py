@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The socket below every connection to an API server: what it reads ahead is read by whoever asks next, and its deadline holds."""
+"""The socket below every connection to an API server: what it reads ahead is read by the next caller, and its deadline holds."""
 
 from __future__ import annotations
 

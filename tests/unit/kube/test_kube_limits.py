@@ -241,7 +241,7 @@ def test_a_list_without_an_end_is_given_up(scripted: tuple[ScriptedServer, Clust
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
 @given(sizes=st.lists(st.sampled_from([10, 100, 3_000, 7_000]), max_size=16), pages=st.booleans())
 def test_large_objects_make_small_pages_and_lose_no_object(scripted: tuple[ScriptedServer, Cluster], sizes: list[int], pages: bool) -> None:
-    """Somebody else's large objects must not make a list fail (an API server takes 256 KiB of annotations with each)."""
+    """Large objects of other writers must not make a list fail (an API server takes 256 KiB of annotations with each)."""
     server, cluster = scripted
     objects = [{"metadata": {"name": f"o{number}"}, "data": "x" * size} for number, size in enumerate(sizes)]
 

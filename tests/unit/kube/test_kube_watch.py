@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Pages, watches and JSON patches against a server that answers what it is told: what is sent, what comes out, what faults are called."""
+"""Pages, watches and JSON patches against a server that answers as a test says: what is sent, what comes out, what faults are called."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_a_watch_gives_each_event_and_ends_when_the_server_ends_it(server: Strea
     expected = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": "270", "resourceVersion": "100"}
     assert server.asked[0].query == expected
     assert server.asked[0].headers["impersonate-user"] == "me"
-    assert "authorization" not in server.asked[0].headers, "a token goes to nobody who proves nothing, as with kubectl"
+    assert "authorization" not in server.asked[0].headers, "no token goes to a server that proves nothing, as with kubectl"
 
 
 def test_a_watch_of_metadata_asks_for_nothing_else(server: Streaming, cluster: Cluster) -> None:

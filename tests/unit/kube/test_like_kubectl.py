@@ -95,7 +95,7 @@ def test_what_is_sent_is_what_the_documentation_says(data: st.DataObject, around
 
 Sent = tuple[set[Recorded], set[str]] | None | str
 """What servers and proxies recorded; None where the kubeconfig is refused."""
-ASKS: Final = "kubectl asks on the terminal for a username, and we find out whether nobody is served"
+ASKS: Final = "kubectl asks on the terminal for a username, and we find out whether a client without a name is served"
 
 
 def asked_by_kubectl(wanted: Wanted, folder: Path, recorders: Recorders) -> Sent:
