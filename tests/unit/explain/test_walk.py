@@ -49,14 +49,12 @@ def provider(**fields: Any) -> TrafficFacts:
     return traffic("c2", **{**values, **fields})
 
 
-def explain(
-    here: TrafficFacts | None = None, there: TrafficFacts | None = None, asked: Question | None = None, **fields: Any
-) -> Explanation:
+def explain(near: TrafficFacts | None = None, far: TrafficFacts | None = None, asked: Question | None = None, **fields: Any) -> Explanation:
     links: Mapping[tuple[str, str], Mapping[str, Any]] = fields.pop("links", {("c1", "c2"): READY, ("c2", "c1"): READY})
     identity = EndpointIdentity(id=65537, state="ready", labels=("k8s:app=web",))
     identities = fields.pop("identities", {("c1", NAMESPACE, "web-0"): identity})
     unread = fields.pop("unread_identities", {})
-    seen_scene = scene(here or consumer(), there or provider(), **fields)
+    seen_scene = scene(near or consumer(), far or provider(), **fields)
     return trace_path(asked or question(), ExplainInputs(scene=seen_scene, links=links, identities=identities, unread_identities=unread))
 
 
@@ -99,7 +97,7 @@ def test_when_nothing_is_wrong_every_hop_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("there", "back", "answer", "words"),
+    ("forth", "back", "answer", "words"),
     [
         ({}, {}, "unknown", "is not known: the agents were not asked"),
         ({"asked": 0, "message": "it is off"}, {}, "unknown", "is not known: it is off"),
@@ -111,8 +109,8 @@ def test_when_nothing_is_wrong_every_hop_says_so() -> None:
         ({**PROBED, "podsProbed": False}, PROBED, "unknown", "the way of pods was not probed"),
     ],
 )
-def test_the_network_is_judged_by_the_node_health_of_the_agents(there: Any, back: Any, answer: str, words: str) -> None:
-    found = explain(links={("c1", "c2"): {**READY, "nodePaths": there}, ("c2", "c1"): {**READY, "nodePaths": back}})
+def test_the_network_is_judged_by_the_node_health_of_the_agents(forth: Any, back: Any, answer: str, words: str) -> None:
+    found = explain(links={("c1", "c2"): {**READY, "nodePaths": forth}, ("c2", "c1"): {**READY, "nodePaths": back}})
     hop = next(hop for hop in found.hops if hop.name == "network")
     assert hop.answer.value == answer and words in hop.summary
     assert ("UDP 8472 (vxlan)" in hop.fix) == (answer == "broken") and bool(hop.fix) == (answer != "ok")
@@ -120,8 +118,8 @@ def test_the_network_is_judged_by_the_node_health_of_the_agents(there: Any, back
 
 
 def test_a_way_within_one_cluster_is_known_to_its_end() -> None:
-    here = consumer(pods=(WEB, *BACKENDS), slices=(slice_facts(ready=2),), services=(service(),))
-    found = explain(here)
+    near = consumer(pods=(WEB, *BACKENDS), slices=(slice_facts(ready=2),), services=(service(),))
+    found = explain(near)
     assert found.answer is HopVerdict.OK
     assert answers(found)["link", "c1"] == answers(found)["network", "c1"] == "skipped"
 
@@ -139,7 +137,7 @@ def test_a_port_that_the_service_does_not_have_is_reported_with_those_it_has() -
 
 
 @one_test(
-    "here there line",
+    "near far line",
     (consumer(services=(service(),)), None, "c1: the Service is not global here, so no backend of another cluster is used"),
     (None, provider(services=(service(),)), "c2: the Service is not global there"),
     (
@@ -151,8 +149,8 @@ def test_a_port_that_the_service_does_not_have_is_reported_with_those_it_has() -
     (None, provider(services=()), "c2: has no such Service"),
     (None, provider(slices=(slice_facts(ready=0, unready=2),)), "c2: 0 ready, exported"),
 )
-def test_a_service_without_a_backend_says_of_every_cluster_why(here: TrafficFacts | None, there: TrafficFacts | None, line: str) -> None:
-    found = explain(here, there)
+def test_a_service_without_a_backend_says_of_every_cluster_why(near: TrafficFacts | None, far: TrafficFacts | None, line: str) -> None:
+    found = explain(near, far)
     assert only_broken(found, "backend", "c1") == "no backend would be chosen"
     backend = next(hop for hop in found.hops if hop.name == "backend")
     assert any(line in entry for entry in backend.evidence), backend.evidence
@@ -176,9 +174,9 @@ def test_backends_of_a_cluster_that_does_not_answer_are_not_known_and_the_link_t
 
 def test_with_affinity_local_the_backends_of_another_cluster_are_not_chosen_while_there_are_own_ones() -> None:
     own = service(annotations={**GLOBAL, "service.cilium.io/affinity": "local"})
-    here = consumer(services=(own,), slices=(slice_facts(ready=1),), pods=(WEB, *BACKENDS))
+    near = consumer(services=(own,), slices=(slice_facts(ready=1),), pods=(WEB, *BACKENDS))
     target = {"cluster": "c2", "namespace": NAMESPACE, "service": "nginx"}
-    assert only_broken(explain(here, asked=question(target=target)), "backend", "c1") == "no backend of c2 would be chosen"
+    assert only_broken(explain(near, asked=question(target=target)), "backend", "c1") == "no backend of c2 would be chosen"
 
 
 def test_a_link_that_is_not_ready_is_named_in_its_direction_with_its_error() -> None:
@@ -213,7 +211,7 @@ def test_a_namespace_that_is_not_global_matters_from_1_19_on(version: str, answe
 
 def test_a_policy_that_does_not_let_the_client_in_is_named() -> None:
     rule = {"endpointSelector": {"matchLabels": {"app": "nginx"}}, "ingress": [{"fromEndpoints": [{"matchLabels": {"app": "other"}}]}]}
-    found = explain(there=provider(policies=(cnp("closed", rule),)))
+    found = explain(far=provider(policies=(cnp("closed", rule),)))
     assert only_broken(found, "ingress policy", "c2") == "policy does not let it through (TCP 8080)"
     broken = next(hop for hop in found.hops if hop.answer is HopVerdict.BROKEN)
     assert any("production/closed" in entry for entry in broken.evidence)
@@ -228,10 +226,10 @@ def test_a_policy_that_cilium_refuses_leaves_the_hop_unknown_with_what_to_do() -
     rule: dict[str, Any] = {"endpointSelector": {}, "ingress": [{"fromNodes": [{}]}]}
     valid: dict[str, Any] = {"endpointSelector": {}, "ingress": [{}]}
     said = replace(cnp("said", valid), status={"conditions": [{"type": "Valid", "status": "False", "message": "no"}]})
-    by_condition = next(hop for hop in explain(there=provider(policies=(said,))).hops if hop.name == "ingress policy")
+    by_condition = next(hop for hop in explain(far=provider(policies=(said,))).hops if hop.name == "ingress policy")
     assert by_condition.answer is HopVerdict.UNKNOWN and "condition Valid is False" in by_condition.evidence[0]
 
-    found = explain(there=provider(policies=(cnp("of-nodes", rule),)))
+    found = explain(far=provider(policies=(cnp("of-nodes", rule),)))
     ingress = next(hop for hop in found.hops if hop.name == "ingress policy")
 
     assert ingress.answer is HopVerdict.UNKNOWN
@@ -242,7 +240,7 @@ def test_a_policy_that_cilium_refuses_leaves_the_hop_unknown_with_what_to_do() -
 def test_pods_of_one_service_that_differ_in_what_they_accept_leave_it_open() -> None:
     rule = {"endpointSelector": {"matchLabels": {"tier": "closed"}}, "ingress": [{}]}
     pods = (pod("nginx-0", app="nginx", tier="closed"), pod("nginx-1", app="nginx"))
-    found = explain(there=provider(policies=(cnp("some", rule),), pods=pods))
+    found = explain(far=provider(policies=(cnp("some", rule),), pods=pods))
     ingress = next(hop for hop in found.hops if hop.name == "ingress policy")
     assert (ingress.answer, ingress.summary) == (HopVerdict.UNKNOWN, "it depends on the pod (TCP 8080)")
     assert len(ingress.evidence) == 2

@@ -93,10 +93,10 @@ def test_an_exposure_that_lets_no_client_in_needs_no_name() -> None:
 def test_a_foreign_object_has_it(foreign: ObjectFacts) -> None:
     field = {"Service": "services", "Gateway": "gateways"}.get(foreign.kind)
 
-    def there(entry: Any) -> Any:
+    def with_foreign(entry: Any) -> Any:
         return replace(entry, **({field: {**getattr(entry, field), foreign.key: foreign}} if field else {"routes": (foreign,)}))
 
-    plan = planned(changed(clusters(), "c3", there), item(hostname=NAME, clusters=["c1"]))[0][0]
+    plan = planned(changed(clusters(), "c3", with_foreign), item(hostname=NAME, clusters=["c1"]))[0][0]
     assert (plan.verdict, plan.reason, plan.steps) == (ItemVerdict.REFUSED, "HostnameConflict", ())
     found = next(f for f in plan.findings if f.code == "CM-EXPO-06")
     assert found.blocks
@@ -115,7 +115,7 @@ def test_of_two_objects_the_older(created: str, reason: str) -> None:
 
 
 def test_two_bindings_in_the_same_clusters() -> None:
-    """Whoever asks second loses, on whichever side."""
+    """The binding that asks second loses, on whichever side."""
     first = clusters()
     second = replace(first, mesh=Mesh(binding=Binding(name="other-mesh", cluster_refs=MEMBERS)))
     wanted = item(hostname=NAME)

@@ -66,8 +66,8 @@ def worlds(draw: st.DrawFn) -> Scene:
             "enable-policy": draw(st.sampled_from(("default", "default", "never"))),
         }
         facts[host] = cluster_facts(host, config=config, version=draw(st.sampled_from(("1.16.19", "1.18.11", "1.20.0"))))
-        there = [given_service] if draw(st.integers(0, 5)) else []
-        traffics.append(cluster(host, services=there, ready=draw(st.integers(0, 2))))
+        services = [given_service] if draw(st.integers(0, 5)) else []
+        traffics.append(cluster(host, services=services, ready=draw(st.integers(0, 2))))
     return clusters(*traffics, facts=facts)
 
 
@@ -102,8 +102,8 @@ def happened(current: Scene, change: tuple[str, str, int]) -> Scene:
         return replace(current, link_errors=broken)
     if what == "service":
         kept = {key: entry for key, entry in current.traffic[host].services.items() if entry.name != "nginx"}
-        there = {("production", "nginx"): service()} if number else {}
-        return changed(current, host, lambda entry: replace(entry, services={**kept, **there}))
+        added = {("production", "nginx"): service()} if number else {}
+        return changed(current, host, lambda entry: replace(entry, services={**kept, **added}))
     return current
 
 
@@ -122,7 +122,7 @@ def test_after_applying_a_plan_there_is_nothing_left_to_do(
         once = run(current, *wanted, settle=False)
         assert planned(once, *wanted)[1] == []
         current = settled(once)
-        for _more in range(4):  # addresses have come: a standby may be let go, the next one may be ready to take over
+        for _more in range(4):  # addresses have come: a standby may be pruned, the next one may be ready to take over
             steps = planned(current, *wanted)[1]
             if not steps:
                 break

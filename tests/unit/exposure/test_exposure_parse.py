@@ -156,7 +156,7 @@ def test_what_comes_out_covers_what_went_in_and_nothing_twice(pairs: list[tuple[
     networks = [ip_network(f"{address}/{length}", strict=False) for address, length in pairs]
     found, problems = ranges_of(*map(str, networks))
     if problems:
-        return  # IPv4 in the form of IPv6, or everybody in halves: said, not taken
+        return  # IPv4 in the form of IPv6, or all addresses in halves: said, not taken
     result = [ip_network(entry) for entry in found]
     assert all(any(n.version == r.version and n.subnet_of(r) for r in result) for n in networks)  # type: ignore[arg-type]  # the versions were compared before
     assert not any(a is not b and a.version == b.version and a.overlaps(b) for a in result for b in result)

@@ -150,8 +150,8 @@ class TestLoadBalancer:
         wanted = item(clusters=["c1"], allocateLoadBalancerNodePorts=False)
         current = run(one(), wanted)
         for ingress in ({"hostname": "lb.example.net"}, {"ip": "203.0.113.9", "ipMode": "Proxy"}):
-            there = changed(current, "c1", partial(answered, ingress))
-            plan = planned(there, wanted)[0][0]
+            addressed = changed(current, "c1", partial(answered, ingress))
+            plan = planned(addressed, wanted)[0][0]
             assert "Only the load balancer itself" in only(plan, "CM-EXPO-08").summary
             assert plan.steps == ()
 

@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The status of an exposed service: what stands in it, and that it claims nothing that nobody saw."""
+"""The status of an exposed service: what stands in it, and that it claims nothing that was not observed."""
 
 from __future__ import annotations
 
@@ -132,8 +132,8 @@ def test_silent_members_are_named() -> None:
     assert found["phase"] == "Degraded"
     assert found["addresses"][2]["clusterName"] == "c3"
     assert found["addresses"][2]["conditions"][0]["status"] == "Unknown"
-    everybody = without(without(without(clusters(), "c1"), "c2"), "c3")
-    assert status(everybody, wanted)["phase"] == "Degraded"
+    none_answers = without(without(without(clusters(), "c1"), "c2"), "c3")
+    assert status(none_answers, wanted)["phase"] == "Degraded"
 
 
 def test_writes_that_failed() -> None:

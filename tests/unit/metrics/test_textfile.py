@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""The five states of members and links: what was asked for is told from what is broken."""
+"""The five states of members and links: what was asked for differs from what is broken."""
 
 from __future__ import annotations
 

@@ -178,11 +178,11 @@ def run_script(folder: Path, routes: dict[str, str], expects: str, *, environmen
 @pytest.mark.parametrize("expects", ["connected", "timeout"])
 def test_the_built_in_command_reports_what_it_met(tmp_path: Path, listener: int, expects: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
-        nobody = closed.getsockname()[1]
+        unused = closed.getsockname()[1]
     code, words = run_script(tmp_path, {"10.2.0.20:8080": f"127.0.0.1:{listener}"}, expects)
     assert (code, job.connection_result(code, words)) == (0, ConnectionResult.CONNECTED)
     assert words.splitlines()[-1] == ("connected after 1" if expects == "connected" else "connected after 2")
-    code, words = run_script(tmp_path, {"10.2.0.20:8080": f"127.0.0.1:{nobody}"}, expects)
+    code, words = run_script(tmp_path, {"10.2.0.20:8080": f"127.0.0.1:{unused}"}, expects)
     assert (job.connection_result(code, words), words.splitlines()[-1]) == (ConnectionResult.REFUSED, "refused after 1")
     code, words = run_script(tmp_path, {}, expects)
     assert (job.connection_result(code, words), words.splitlines()[-1]) == (

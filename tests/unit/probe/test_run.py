@@ -428,7 +428,7 @@ def test_only_enabled_probes_are_run() -> None:
     assert run(scene, clusters, off) == {} and not clusters["c2"].asked
 
 
-def test_one_look_reads_each_thing_once() -> None:
+def test_one_run_reads_each_thing_once() -> None:
     names = [f"intent-{n}" for n in range(4)]
     scene, clusters = world(intents=names, seen=DELIVERED)
     run(scene, clusters, *[intent(name=name) for name in names])
@@ -450,7 +450,7 @@ def test_pods_that_could_not_be_read_are_no_reason_to_leave_a_pair_out() -> None
 
 
 def test_nothing_is_started_beside_the_cluster_itself() -> None:
-    """Whoever may write an intent chooses image, command and namespace: in kube-system that would be a way into the cluster."""
+    """A user who may write an intent chooses image, command and namespace: in kube-system that would be a way into the cluster."""
     scene, clusters = world(hubble=False)
     wanted = intent(probe=IMAGE, source=PodSelection(namespace="kube-system", labels={"k8s-app": "kube-dns"}, clusters=("c1",)))
     dns = traffic("c1", policies=scene.traffic["c1"].policies, pods=(pod("dns-1", namespace="kube-system", k8s_app="kube-dns"),))

@@ -104,9 +104,9 @@ def test_secrets_are_never_listed_and_only_the_roll_of_a_ca_may_make_one_of_any_
 
 
 @given(GRANTS)
-def test_functions_that_only_look_get_no_right_to_write(grant: Grant) -> None:
-    looking = {Function.VERIFY, Function.STATUS, Function.EXPLAIN}
-    if grant.functions <= looking:
+def test_functions_that_only_read_get_no_right_to_write(grant: Grant) -> None:
+    reading = {Function.VERIFY, Function.STATUS, Function.EXPLAIN}
+    if grant.functions <= reading:
         assert {verb for *_rest, resource, _name, verb in atoms(objects_of(grant)) if not resource.startswith("pods/")} <= {"get", "list"}
 
 

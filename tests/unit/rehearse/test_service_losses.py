@@ -201,8 +201,8 @@ def any_world(draw: st.DrawFn) -> Scene:
     for host in missing:
         current = replace(current, traffic={**current.traffic, host: traffic(host)})
     for host in kept_back - missing:
-        there = replace(current.traffic[host], services={KEY: nginx(affinity[host], shared=False)})
-        current = replace(current, traffic={**current.traffic, host: there})
+        kept = replace(current.traffic[host], services={KEY: nginx(affinity[host], shared=False)})
+        current = replace(current, traffic={**current.traffic, host: kept})
     return current
 
 

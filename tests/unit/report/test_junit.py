@@ -105,15 +105,15 @@ def test_only_what_blocks_is_a_failure() -> None:
         "  fix: do this",
         "  page: docs/runbooks/CM-CERT-03.md",
     ]
-    told = {
+    texts = {
         code: case(root, suite, code).findtext("system-out") or ""
         for suite, code in (("cluster c1", "CM-CERT-04"), ("cluster c2", "CM-PROBE-03"), ("cluster c1", "CM-ELB-01"))
     }
-    assert [text.partition(":")[0] for text in told.values()] == ["remediable", "advisory", "blocking, accepted"]
+    assert [text.partition(":")[0] for text in texts.values()] == ["remediable", "advisory", "blocking, accepted"]
     assert len(case(root, "cluster c2", "CM-CERT-03")) == 0
 
 
-def test_a_finding_goes_where_its_check_looks() -> None:
+def test_a_finding_goes_to_the_scope_of_its_check() -> None:
     root = parsed(report(finding("CM-EP-05", peer="c2"), finding("CM-ID-05", peer="c2"), finding("CM-ERR-00", cluster="")))
     assert case(root, "pairs", "CM-EP-05").find("failure") is not None
     assert case(root, "mesh", "CM-ID-05").find("failure") is not None
@@ -128,7 +128,7 @@ def test_of_a_cluster_that_does_not_answer_the_checks_are_skipped_and_the_reason
     assert len(case(root, "cluster c1", "CM-CERT-03")) == 0
 
 
-def test_checks_that_could_not_look_are_skipped_and_those_that_were_not_run_are_left_out() -> None:
+def test_checks_that_could_not_read_are_skipped_and_those_that_were_not_run_are_left_out() -> None:
     one = tuple(check for check in EVERY if check.scope is Scope.CLUSTER)
     root = parsed(report(checks=one, skipped={"CM-PROBE-01": "probe is off"}))
     assert [suite.get("name") for suite in root] == ["cluster c1", "cluster c2"]

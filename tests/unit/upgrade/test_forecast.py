@@ -67,23 +67,23 @@ def plan_nothing(_facts: Mapping[str, ClusterFacts]) -> tuple[tuple[Finding, ...
     return (), None
 
 
-def plan_connect(there: Scene) -> Any:
+def plan_connect(current: Scene) -> Any:
     """What connect finds and plans, by the functions of its run."""
-    context, options = context_of(*there.facts.values(), mesh=there.mesh), ConnectOptions()
+    context, options = context_of(*current.facts.values(), mesh=current.mesh), ConnectOptions()
     return lambda facts: judge_and_plan(replace(context, decisions=context.decisions.with_facts(facts)), options)
 
 
-def report(there: Scene, target: str = "", plan_of: Any = plan_nothing, values: Mapping[str, Any] | None = None) -> UpgradeReport:
-    return UpgradeReport(forecast(there, target, plan_of, values_of(values)))
+def report(current: Scene, target: str = "", plan_of: Any = plan_nothing, values: Mapping[str, Any] | None = None) -> UpgradeReport:
+    return UpgradeReport(forecast(current, target, plan_of, values_of(values)))
 
 
-def connected(there: Scene) -> Scene:
+def connected(current: Scene) -> Scene:
     """The same members once connect was carried out."""
-    clusters = SimulatedClusters(there.facts, NOW)
-    _findings, plan = plan_connect(there)(clusters.facts(there.mesh))
+    clusters = SimulatedClusters(current.facts, NOW)
+    _findings, plan = plan_connect(current)(clusters.facts(current.mesh))
     assert plan is not None
     clusters.run(plan)
-    return replace(there, facts=clusters.facts(there.mesh))
+    return replace(current, facts=clusters.facts(current.mesh))
 
 
 def test_a_selector_that_names_no_cluster_loses_the_other_clusters_and_the_value_that_keeps_them_is_named() -> None:
@@ -111,8 +111,8 @@ def test_a_policy_that_the_next_minor_refuses_is_a_change_of_its_own() -> None:
 
 
 def test_steps_prepare_upgrade_connect_and_verify_one_member_after_the_other() -> None:
-    there = connected(scene_of())
-    found = report(there, "1.19", plan_connect(there))
+    current = connected(scene_of())
+    found = report(current, "1.19", plan_connect(current))
     kinds = ("upgrade", "connect", "verify")
     assert [(step.cluster, step.kind.value) for step in found.steps] == [(host, kind) for host in ("c1", "c2") for kind in kinds]
     assert [step.number for step in found.steps] == list(range(1, len(found.steps) + 1))
@@ -148,8 +148,8 @@ def test_steps_prepare_upgrade_connect_and_verify_one_member_after_the_other() -
     ],
 )
 def test_what_connect_writes_after_each_hop_is_known_before(version: str, target: str, objects: set[tuple[str, str]]) -> None:
-    there = connected(scene_of(version=version))
-    found = report(there, target, plan_connect(there))
+    current = connected(scene_of(version=version))
+    found = report(current, target, plan_connect(current))
     assert {(step.cluster, step.object) for hop in found.forecast.hops for step in hop.writes} == objects
     for hop in found.forecast.hops:
         assert {step.cluster for step in hop.writes} <= {hop.hop.host}
@@ -157,8 +157,8 @@ def test_what_connect_writes_after_each_hop_is_known_before(version: str, target
 
 
 def test_findings_and_writes_of_a_hop_are_known_before_it() -> None:
-    there = connected(scene_of())
-    hops = report(there, "1.19", plan_connect(there)).forecast.hops
+    current = connected(scene_of())
+    hops = report(current, "1.19", plan_connect(current)).forecast.hops
     assert [[entry.code for entry in hop.findings] for hop in hops] == [["CM-USER-01"], ["CM-USER-01"]]  # until connect makes the users
     users, keys = "ConfigMap kube-system/clustermesh-remote-users", "Secret kube-system/cilium-kvstoremesh"
     assert [{(step.cluster, step.object) for step in hop.writes} for hop in hops] == [
@@ -224,8 +224,8 @@ def test_a_value_that_the_user_sets_passes_the_gates_and_stands_in_every_command
 
 
 def test_the_auth_mode_that_the_user_keeps_needs_no_users() -> None:
-    there = connected(scene_of())
-    found = report(there, "1.19", plan_connect(there), {"clustermesh.apiserver.tls.authMode": "legacy"})
+    current = connected(scene_of())
+    found = report(current, "1.19", plan_connect(current), {"clustermesh.apiserver.tls.authMode": "legacy"})
     assert {effect.rule for effect in found.forecast.effects} == set()
     assert [hop.writes for hop in found.forecast.hops] == [(), ()]
     assert [hop.findings for hop in found.forecast.hops] == [(), ()]
@@ -233,10 +233,10 @@ def test_the_auth_mode_that_the_user_keeps_needs_no_users() -> None:
 
 def test_a_value_that_keeps_what_a_rule_asks_for_asks_for_nothing() -> None:
     config = {"clustermesh-enable-mcs-api": "true"}
-    there = scene_of(facts={host: cluster_facts(host, version="1.19.5", config=config) for host in ("c1", "c2")})
-    assert report(there, "1.20").violations(["prepare"])
-    assert report(there, "1.20", values={"clustermesh.mcsapi.enabled": "true"}).violations(["prepare"]) == []
-    assert report(there, "1.20", values={"clustermesh.mcsapi.enabled": "false"}).violations(["prepare"])
+    current = scene_of(facts={host: cluster_facts(host, version="1.19.5", config=config) for host in ("c1", "c2")})
+    assert report(current, "1.20").violations(["prepare"])
+    assert report(current, "1.20", values={"clustermesh.mcsapi.enabled": "true"}).violations(["prepare"]) == []
+    assert report(current, "1.20", values={"clustermesh.mcsapi.enabled": "false"}).violations(["prepare"])
 
 
 def test_nested_values_are_refused() -> None:

@@ -112,23 +112,23 @@ SILENT: Mapping[str, tuple[ClusterFacts, TrafficFacts | None]] = {
 }
 
 
-def effects(name: str, facts: ClusterFacts, there: TrafficFacts | None, others: Mapping[str, ClusterFacts], after: Minor) -> list[Effect]:
-    context = HopContext(cluster=facts, after=after, facts={"c1": facts, **others}, traffic=there, now=NOW)
+def effects(name: str, facts: ClusterFacts, objects: TrafficFacts | None, others: Mapping[str, ClusterFacts], after: Minor) -> list[Effect]:
+    context = HopContext(cluster=facts, after=after, facts={"c1": facts, **others}, traffic=objects, now=NOW)
     return [effect for effect in effects_of(context) if effect.rule == name]
 
 
 @in_one_test
 @pytest.mark.parametrize("rule", UPGRADE_RULES, ids=lambda rule: rule.name)
 def test_each_rule_speaks_where_it_applies_with_what_to_do_and_is_silent_where_not(rule: Any) -> None:
-    for facts, there, others, need in SPEAKS[rule.name]:
-        (effect,) = effects(rule.name, facts, there, others, rule.since)
+    for facts, objects, others, need in SPEAKS[rule.name]:
+        (effect,) = effects(rule.name, facts, objects, others, rule.since)
         assert effect.need is need and effect.cluster == "c1" and effect.source == RULES[rule.name].source
         assert len(effect.summary) > 30
         assert effect.values if need is Need.WITH else (effect.commands or need is Need.NOTHING)
         for other in KNOWN.minors:
-            assert other == rule.since or effects(rule.name, facts, there, others, other) == []
-    facts, there = SILENT[rule.name]
-    assert effects(rule.name, facts, there, {}, rule.since) == []
+            assert other == rule.since or effects(rule.name, facts, objects, others, other) == []
+    facts, objects = SILENT[rule.name]
+    assert effects(rule.name, facts, objects, {}, rule.since) == []
 
 
 def test_the_tables_have_every_rule() -> None:
