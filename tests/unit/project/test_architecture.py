@@ -28,7 +28,9 @@ def test_every_package_is_drawn_once_and_imports_nothing_from_a_band_above_its_o
     for bands, allowed in ((BANDS, ALLOWED), (ROOM_BANDS, ROOMS)):
         band_of = {package: number for number, (_, _, packages) in enumerate(bands) for package in packages}
         assert sorted(package for _, _, packages in bands for package in packages) == sorted(allowed)
-        assert [f"{here} -> {there}" for here, names in allowed.items() for there in names.split() if band_of[there] < band_of[here]] == []
+        assert [
+            f"{source} -> {target}" for source, names in allowed.items() for target in names.split() if band_of[target] < band_of[source]
+        ] == []
 
 
 def test_the_page_says_what_each_package_is_for() -> None:

@@ -76,7 +76,7 @@ def test_two_commits_are_measured_in_turns_by_one_benchmark(
         "2 new",
         f"4 {benchmark_of_old}",
     ]
-    assert "planning / first / cpu" in (told := capsys.readouterr().out) and told.rstrip().endswith("0.50")
+    assert "planning / first / cpu" in (shown := capsys.readouterr().out) and shown.rstrip().endswith("0.50")
 
 
 def test_a_commit_that_there_is_not_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from tests.bench.fleet_lab import workload_spec
 from tests.bench.operator_cost import Meter
 from tests.testing.crd_schema import misfits, schemas
 
-# When it is told to, its child burns a tenth of a second of CPU time, and holds 50 MB until it is told to end.
+# After a first line of input its child burns a tenth of a second of CPU time, and holds 50 MB until a second one.
 PARENT = """
 import subprocess, sys
 subprocess.run([sys.executable, "-c", "import time\\ninput()\\nheld = bytearray(50_000_000)\\n"

@@ -80,6 +80,6 @@ def test_a_cluster_that_changes_before_the_one_of_an_earlier_wave_is_done_is_alw
         assert not in_waves([*ROLLOUT, *steps(pair)], CLUSTERS, "1", "2")
 
 
-def test_the_waves_of_the_demo_are_those_that_the_verdict_looks_for() -> None:
+def test_the_waves_of_the_demo_are_those_that_the_verdict_expects() -> None:
     (workload,) = fleet(STORY.new)["workloads"]
     assert [wave["clusters"] for wave in workload["rollout"]["waves"]] == [[name] for name in STORY.waves]

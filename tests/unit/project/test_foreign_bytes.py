@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Every file that decodes a text which somebody else writes is fuzzed (tests/fuzz/parsers.py), or says why it need not be."""
+"""Every file that decodes a text of another writer is fuzzed (tests/fuzz/parsers.py), or says why it need not be."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ def test_every_field_of_a_kind_is_on_its_page(kind: str) -> None:
     fields = [path for path, _schema in nodes(spec) if not path.endswith(("[]", "{}"))]
     wanted = [path for path in fields if not path.startswith(f"{POD}.")]
     assert sorted(re.findall(r"(?m)^\| `([^`]+)` \|", rows)) == sorted(wanted)
-    told = {name for row in re.findall(r"(?m)^\|[^|]+\|([^|]+)\|", pods) for name in re.findall("`([^`]+)`", row)}
-    assert {path.rpartition(".")[2] for path in fields if path not in wanted} <= told
+    named = {name for row in re.findall(r"(?m)^\|[^|]+\|([^|]+)\|", pods) for name in re.findall("`([^`]+)`", row)}
+    assert {path.rpartition(".")[2] for path in fields if path not in wanted} <= named
 
 
 def test_the_files_say_what_the_crds_say() -> None:

@@ -98,13 +98,13 @@ def room_edges(house: Path) -> dict[tuple[str, str], list[str]]:
     """(importing room, imported room) -> where."""
     found: dict[tuple[str, str], list[str]] = {}
     for file in house.rglob("*.py"):
-        here = room_of(str(file.relative_to(CHECKOUT).with_suffix("")), house)
+        source = room_of(str(file.relative_to(CHECKOUT).with_suffix("")), house)
         for entry in own_imports(file):
             if not f"{entry.module}/".startswith(f"{house.relative_to(CHECKOUT)}/") or entry.name == "__version__":
                 continue
-            there = room_of(f"{entry.module}/{entry.name}", house)
-            if here != there:
-                found.setdefault((here, there), []).append(f"{file.relative_to(CHECKOUT)}:{entry.line}")
+            target = room_of(f"{entry.module}/{entry.name}", house)
+            if source != target:
+                found.setdefault((source, target), []).append(f"{file.relative_to(CHECKOUT)}:{entry.line}")
     return found
 
 
@@ -113,11 +113,11 @@ def edges() -> dict[tuple[str, str], list[str]]:
     """(importing package, imported package) -> where."""
     found: dict[tuple[str, str], list[str]] = {}
     for file in sources():
-        here = package_of(str(file.relative_to(CHECKOUT).with_suffix("")))
+        source = package_of(str(file.relative_to(CHECKOUT).with_suffix("")))
         for entry in own_imports(file):
-            there = package_of(f"{entry.module}/{entry.name}" if entry.module == "plugins/module_utils" else entry.module)
-            if here != there:
-                found.setdefault((here, there), []).append(f"{file.relative_to(CHECKOUT)}:{entry.line}")
+            target = package_of(f"{entry.module}/{entry.name}" if entry.module == "plugins/module_utils" else entry.module)
+            if source != target:
+                found.setdefault((source, target), []).append(f"{file.relative_to(CHECKOUT)}:{entry.line}")
     return found
 
 
@@ -131,13 +131,17 @@ def test_every_module_of_the_engine_lies_in_a_package_of_a_layer() -> None:
 
 
 def test_a_package_imports_only_what_stands_below_it() -> None:
-    wrong = {f"{here} -> {there}": places for (here, there), places in edges().items() if here in ALLOWED and there not in allowed(here)}
+    wrong = {
+        f"{source} -> {target}": places
+        for (source, target), places in edges().items()
+        if source in ALLOWED and target not in allowed(source)
+    }
     assert wrong == {}
 
 
 def test_no_edge_is_allowed_that_is_not_used() -> None:
     used = set(edges())
-    unused = [f"{here} -> {there}" for here in ALLOWED for there in sorted(allowed(here)) if (here, there) not in used]
+    unused = [f"{source} -> {target}" for source in ALLOWED for target in sorted(allowed(source)) if (source, target) not in used]
     assert unused == []
 
 
@@ -168,7 +172,7 @@ def test_a_room_imports_exactly_the_rooms_that_it_may(house: Path) -> None:
     rooms = dict(HOUSES)[house]
     wrong = {edge: places for edge, places in room_edges(house).items() if edge[0] in rooms and edge[1] not in rooms[edge[0]].split()}
     assert wrong == {}
-    assert [(here, there) for here in rooms for there in rooms[here].split() if (here, there) not in room_edges(house)] == []
+    assert [(source, target) for source in rooms for target in rooms[source].split() if (source, target) not in room_edges(house)] == []
 
 
 @pytest.mark.parametrize("rooms", [ROOMS, MESH_ROOMS], ids=["operator", "mesh"])
@@ -201,9 +205,9 @@ def test_the_operator_knows_no_code_of_a_finding() -> None:
 
 
 def test_the_engine_knows_neither_ansible_nor_the_operator() -> None:
-    outside = {there for here, there in edges() if here in ALLOWED and there not in ALLOWED}
+    outside = {target for source, target in edges() if source in ALLOWED and target not in ALLOWED}
     assert outside == set()
-    assert not [here for here, there in edges() if there == "operator"]
+    assert not [source for source, target in edges() if target == "operator"]
 
 
 def test_no_import_hides_in_a_function_and_no_private_name_crosses_files() -> None:

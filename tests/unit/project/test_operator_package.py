@@ -96,7 +96,7 @@ def test_the_image_gets_what_the_package_asks_for_in_the_versions_that_are_teste
 
 
 def test_the_operator_runs_without_ansible_in_its_own_process() -> None:
-    """ansible-core is started by ansible-runner, in a child; in the operator itself it would be 60 MB that nobody uses."""
+    """ansible-core is started by ansible-runner, in a child; in the operator itself it would be 60 MB without a use."""
     script = "import sys, mesh_operator.replica; sys.exit(int('ansible' in sys.modules))"
     path = os.pathsep.join((str(OPERATOR), str(link())))
     assert subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": path}, check=False).returncode == 0

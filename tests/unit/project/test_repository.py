@@ -23,7 +23,7 @@ LOCKS = tuple(f"requirements/{name}.txt" for name in ("build", "dev", "collectio
 def tracked() -> list[Path]:
     """Files that git knows or would take in, as a list of paths."""
     if not (CHECKOUT / ".git").exists():
-        pytest.skip("this is no git checkout, so nobody can say which files belong to it")
+        pytest.skip("this is no git checkout, so there is no list of the files that belong to it")
     command = ["git", "-C", str(CHECKOUT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
     return [path for path in (CHECKOUT / name for name in listed if name) if path.is_file()]

@@ -51,7 +51,7 @@ HOLED = {"name": "b", "version": "2", "vulns": [{"id": "PYSEC-1", "fix_versions"
 SKIPPED = {"name": "c", "skip_reason": "Dependency not found and could not be audited: c (1)"}
 
 
-def test_a_known_vulnerability_is_named_with_the_version_that_mends_it(audit: ModuleType) -> None:
+def test_a_known_vulnerability_is_named_with_the_version_that_fixes_it(audit: ModuleType) -> None:
     verdict = audit.verdict_of(answer(FINE, HOLED), "", 1)
     assert (verdict.checked, verdict.vulnerable, verdict.away) == (2, ("b 2: PYSEC-1, mended in 3",), "")
 

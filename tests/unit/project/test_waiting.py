@@ -16,7 +16,7 @@ from tests.testing.waiting import ROUNDS, STALL, NeverCame, Timing, equals, wait
 
 
 class Clock:
-    """Time that passes only when somebody sleeps, on a machine that is ``slow`` times as slow as an idle one."""
+    """Time that passes only when a wait sleeps, on a machine that is ``slow`` times as slow as an idle one."""
 
     def __init__(self, slow: float = 1.0) -> None:
         self.now = 0.0
@@ -94,7 +94,7 @@ def test_a_machine_under_load_is_given_as_much_more_time() -> None:
         wait_for(slow.after(17 * STALL), what="it is there", timing=slow.timing)
 
 
-def test_one_look_that_takes_very_long_is_no_stall(clock: Clock) -> None:
+def test_one_probe_that_takes_very_long_is_no_stall(clock: Clock) -> None:
     def paused() -> bool:
         clock.now += 3 * STALL  # the machine slept
         return clock.now > 9 * STALL
@@ -116,9 +116,9 @@ def test_an_error_that_may_pass_is_not_yet_and_another_one_ends_the_wait(clock: 
 
 def test_the_last_error_shows_in_the_failure(clock: Clock) -> None:
     def refused() -> bool:
-        raise ConnectionError("nobody listens")
+        raise ConnectionError("no listener")
 
-    with pytest.raises(NeverCame, match="ConnectionError: nobody listens"):
+    with pytest.raises(NeverCame, match="ConnectionError: no listener"):
         wait_for(refused, what="it answers", passing=(OSError,), timing=clock.timing)
 
 

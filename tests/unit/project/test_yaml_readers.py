@@ -1,6 +1,6 @@
 # Copyright: Contributors to the edge_portal.cilium_mesh project
 # SPDX-License-Identifier: Apache-2.0
-"""Every text that somebody else writes is read by the bounded reader (plugins/module_utils/base/yaml_reader.py)."""
+"""Every text of another writer is read by the bounded reader (plugins/module_utils/base/yaml_reader.py)."""
 
 from __future__ import annotations
 
