@@ -49,7 +49,7 @@ def verdict_of(stdout: str, stderr: str, status: int) -> Verdict:
     if rows and not checked:  # an index without this part of its interface answers for every package that it does not know it
         return Verdict(away=f"the package index has no data about vulnerabilities, of none of {len(rows)} packages")
     vulnerable = tuple(
-        f"{row['name']} {row['version']}: {hole['id']}, mended in {', '.join(hole['fix_versions']) or 'no version yet'}"
+        f"{row['name']} {row['version']}: {hole['id']}, fixed in {', '.join(hole['fix_versions']) or 'no version yet'}"
         for row in checked
         for hole in row["vulns"]
     )

@@ -98,7 +98,7 @@ def _bindings() -> list[Made]:
         "nothing configured": build_status(mesh, facts, {}, {}, now=NOW),
         "blocked": build_status(mesh, facts, {}, {}, now=NOW, findings=[blocking]),
         "a silent member": build_status(mesh, {"c1": facts["c1"]}, {"c2": failure("c2")}, {"c1": readers["c1"]}, now=NOW, written=True),
-        "nobody answers": build_status(mesh, {}, {host: failure(host) for host in ("c1", "c2")}, {}, now=NOW),
+        "no cluster answers": build_status(mesh, {}, {host: failure(host) for host in ("c1", "c2")}, {}, now=NOW),
         "by metrics": build_status(
             mesh, facts, {}, {**readers, "c1": replace(readers["c1"], links=(link_facts("c1", "c2", source="metrics"),))}, now=NOW
         ),

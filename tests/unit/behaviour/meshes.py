@@ -442,7 +442,7 @@ _TROUBLES: Final[Mapping[str, Callable[[Lab], Iterable[Json]]]] = {
     "readers that cannot be asked": _readers_mute,
     "packets that are lost between nodes": _packets_lost,
     "ways of trust": _trust,
-    "keys that somebody changed": _repair,
+    "keys that another writer changed": _repair,
     "a plan that is approved": _approved,
     "clusters that leave": _leaving,
     "names and ids": _identity,

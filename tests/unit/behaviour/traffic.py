@@ -194,9 +194,9 @@ def _of_policies() -> Cases:
     said = {"conditions": [{"type": "Valid", "status": "False", "message": "unable to parse"}]}
     variants = {
         "a policy that Cilium refuses": replace(policy, status=said),
-        "a policy that somebody loosened": replace(policy, spec={**policy.spec, "ingress": [{}, *policy.spec["ingress"]]}),
-        "a policy that somebody added to": replace(policy, specs=({"endpointSelector": {}, "ingress": [{}]},)),
-        "a policy of somebody else": replace(policy, labels={}, annotations={}),
+        "a policy that another writer loosened": replace(policy, spec={**policy.spec, "ingress": [{}, *policy.spec["ingress"]]}),
+        "a policy to which another writer added": replace(policy, specs=({"endpointSelector": {}, "ingress": [{}]},)),
+        "a policy of another writer": replace(policy, labels={}, annotations={}),
     }
     for name, variant in variants.items():
         cases[name] = (replace(made, traffic={**made.traffic, "c2": replace(made.traffic["c2"], policies=(variant,))}), _intents(WAY))
@@ -236,7 +236,7 @@ def _of_services() -> Cases:
     cases["no selector"] = (scene(_shop("c1", selector={}), _shop("c2")), _services())
     cases["external name"] = (scene(_shop("c1", type="ExternalName"), _shop("c2")), _services())
     cases["headless"] = (scene(_shop("c1", clusterIP="None"), _shop("c2", clusterIP="None")), _services())
-    cases["nobody is ready"] = (scene(_shop("c1", ready=0), _shop("c2", ready=0)), _services())
+    cases["no endpoint is ready"] = (scene(_shop("c1", ready=0), _shop("c2", ready=0)), _services())
     cases["remote is preferred"] = (scene(_shop("c1"), _shop("c2", ready=0)), _services(affinity="Remote"))
     cases["a namespace that is not global"] = (
         scene(*(replace(_shop(h), namespaces={NAMESPACE: PRIVATE}) for h in ("c1", "c2")), version="1.20.0"),
@@ -276,8 +276,8 @@ def _of_services() -> Cases:
     ours = settled_scene.traffic["c1"].services[KEY].annotations
     cases["one is refused, and another is gone"] = (settled_scene, {"globalServices": [{"name": "other", "selector": {}}]})
     texts: dict[str, Mapping[str, str]] = {
-        "somebody changed it": {**ours, "service.cilium.io/global": "false"},
-        "somebody took all away": {"service.cilium.io/global": "false"},
+        "another writer changed it": {**ours, "service.cilium.io/global": "false"},
+        "another writer took all away": {"service.cilium.io/global": "false"},
         "the record is broken": {name: "x" if name.startswith("global-service.") else value for name, value in ours.items()},
     }
     for name, edited in texts.items():

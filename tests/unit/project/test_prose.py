@@ -25,9 +25,7 @@ NOT_USED: Final = (
 """Words of no precise meaning, as regular expressions. Add one here once no revised page uses it."""
 
 
-_PART: Final = (
-    r"(?:somebody|nobody|everybody|whoever|whom|told|heard|unsaid|wish(?:es|ed)?|mend(?:s|ed)?|landscape|looks?|let_go|partners?)"
-)
+_PART: Final = r"(?:(?:some|no|every)bodys?|whoever|whom|told|heard|unsaid|wish(?:es|ed)?|mend(?:s|ed)?|landscape|looks?|let_go|partners?)"
 _BARE: Final = rf"_?(?:{_PART}|there|say)"
 NAMES: Final = re.compile(
     rf"(?<![A-Za-z])(?:\w*_)?{_PART}_\w+|\w+_{_PART}(?![A-Za-z_])"
@@ -98,18 +96,18 @@ def test_a_page_uses_no_word_that_the_glossary_replaces(page: Path) -> None:
     assert [f"{page.name}:{number}: {match[0]}" for number, line in prose(text) for match in pattern.finditer(line)] == []
 
 
-def test_no_name_of_a_test_has_a_word_that_the_glossary_replaces() -> None:
-    words = r"(?:is|are|was|were)_told|told_apart|let_go|(?:some|no|every|any)body(?:s|_else|_elses)?"
-    named = re.compile(rf"^ *def (test_\w*_(?:{words})(?:_\w*)?|test_(?:{words})_\w*)\(", re.MULTILINE)
-    files = sorted((CHECKOUT / "tests").rglob("test_*.py"))
-    assert [name for file in files for name in named.findall(file.read_text(encoding="utf-8"))] == []
-
-
 def sources() -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each file of the collection and of the operator."""
     for root in (CHECKOUT / "plugins", CHECKOUT / "operator" / "mesh_operator"):
         for path in sorted(root.rglob("*.py")):
             yield str(path.relative_to(CHECKOUT)), path.read_text(encoding="utf-8")
+
+
+def sources_of_tests() -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each file of the tests but this one, which quotes the words; ``say`` may be a callback there."""
+    for path in sorted((CHECKOUT / "tests").rglob("*.py")):
+        if path.name != Path(__file__).name:
+            yield str(path.relative_to(CHECKOUT)), re.sub(r"(?<![\w.])_?say\b", "", path.read_text(encoding="utf-8"))
 
 
 def test_code_uses_no_word_that_the_glossary_replaces() -> None:
@@ -120,7 +118,7 @@ def test_code_uses_no_word_that_the_glossary_replaces() -> None:
     words = re.compile(rf"\b(?:{'|'.join(NOT_USED)})\b", re.IGNORECASE)
     proper = re.compile(r"the user nobody\b|\"nobody\"|`Nobody`|\"Nobody\"")
     found = []
-    for name, text in sources():
+    for name, text in (*sources(), *sources_of_tests()):
         lines = text.splitlines()
         bad = [pattern for pattern in (words, NAMES) if pattern.search(proper.sub("", text)) or pattern.search(Path(name).stem)]
         if bad:

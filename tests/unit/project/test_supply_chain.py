@@ -53,7 +53,7 @@ SKIPPED = {"name": "c", "skip_reason": "Dependency not found and could not be au
 
 def test_a_known_vulnerability_is_named_with_the_version_that_fixes_it(audit: ModuleType) -> None:
     verdict = audit.verdict_of(answer(FINE, HOLED), "", 1)
-    assert (verdict.checked, verdict.vulnerable, verdict.away) == (2, ("b 2: PYSEC-1, mended in 3",), "")
+    assert (verdict.checked, verdict.vulnerable, verdict.away) == (2, ("b 2: PYSEC-1, fixed in 3",), "")
 
 
 def test_a_package_that_alone_is_unknown_is_reported_and_an_index_that_knows_none_is_away(audit: ModuleType) -> None:
