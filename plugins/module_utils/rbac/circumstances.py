@@ -26,7 +26,7 @@ _GROUPS: Final = {
 
 def of_mesh(mesh: Mapping[str, Any]) -> Known:
     """Return the circumstances that the items of ``cilium_mesh`` decide. A kind with an empty list counts: what is left of it is pruned."""
-    services, intents, exposures = (items(mesh, kind.value) for kind in ItemKind)
+    services, intents, exposures = (items(mesh, kind.value) for kind in (ItemKind.GLOBAL_SERVICE, ItemKind.INTENT, ItemKind.EXPOSURE))
     classes = [text(item, "class") for item in exposures]
     return {
         Circumstance.GLOBAL_SERVICES: isinstance(mesh.get(ItemKind.GLOBAL_SERVICE.value), list),
