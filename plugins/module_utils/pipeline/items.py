@@ -125,9 +125,9 @@ def judge_items(
     return ItemsDecision(scene=scene, former=former, findings=findings, decided=decided)
 
 
-def show_unreached(run: Run, made: ItemsDecision, recorder: Recorder) -> None:
-    """Show and record the findings about clusters, and the error if they stop the run."""
-    run.ports.show(FindingsMade(made.findings))
+def show_unreached(run: Run, made: ItemsDecision, recorder: Recorder, *, said: Collection[Finding] = frozenset()) -> None:
+    """Show and record the findings about clusters, and the error if they stop the run. Those ``said`` were shown."""
+    run.ports.show(FindingsMade([finding for finding in made.findings if finding not in said]))
     recorder.note(findings=made.findings, error=refusal_sentence(made.findings, NOTHING_WRITTEN))
 
 

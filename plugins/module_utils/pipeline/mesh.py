@@ -226,7 +226,7 @@ class _Pass:
             show_decision(run, decision, recorder.links)
         recorder.links.note(unmet=unmet_links(run, options.links, decision, observation))
         if made is not None:
-            show_unreached(run, made, recorder.items)
+            show_unreached(run, made, recorder.items, said=frozenset(decision.findings))
         decided = watch_flows(run, self.reach, options.items, made, observation) if made else None
         if plan is not None:
             announce(run, plan, observation, recorder.plan, made.traffic if made else None, approvable=whole)

@@ -208,7 +208,19 @@ def test_a_member_that_does_not_answer_is_reported_once(make_whole: Any) -> None
     whole.links.failures = {"c2": failure("c2")}
     result = whole.run(mesh("a"))
     assert result["incomplete"] and result["msg"].count("No answer from 1 member") == 1
-    assert [finding["code"] for finding in result["findings"] if finding["cluster"] == "c2"].count("CM-API-01") <= 2
+    assert [finding["evidence"].split(" ", 3)[:3] for finding in result["findings"] if finding["code"] == "CM-API-01"] == [
+        ["What", "was", "written"],  # of its links
+        ["Objects", "of", "items"],
+    ]
+
+
+def test_members_that_stop_the_run_are_shown_once(make_whole: Any) -> None:
+    whole: Whole = make_whole()
+    whole.links.failures = {host: failure(host) for host in HOSTS}
+    result = whole.run(mesh("a"))
+    assert [(finding["code"], finding["cluster"]) for finding in result["findings"]] == [("CM-API-01", host) for host in HOSTS]
+    shown = "\n".join(whole.output)
+    assert [shown.count(f"CM-API-01  {host}") for host in HOSTS] == [1, 1]
 
 
 def test_absent_removes_the_items_and_then_the_links(make_whole: Any) -> None:
