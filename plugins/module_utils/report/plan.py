@@ -87,7 +87,7 @@ def plan_markdown(plan: Mapping[str, Any], *, title: str = "Cluster mesh plan") 
     left_out = _left_out(plan, whole=True)
     if left_out:
         head += [*(f"{_escaped(line)}  " for line in left_out), ""]
-    approved_by = "" if _names_are_needed(plan) else f" Hash `{_code(plan['hash'])}`"
+    approved_by = f" Hash `{_code(plan['hash'])}`" if plan["hash"] and not _names_are_needed(plan) else ""
     if not steps:
         return "\n".join([*head, f"Nothing to do.{approved_by}", ""])
     disrupted = _hosts_by_text(steps, "disruption")
@@ -129,7 +129,7 @@ def _left_out(plan: Mapping[str, Any], *, whole: bool = False) -> list[str]:
         return []
     named = ", ".join(cell(item) for item in items)
     lines = [f"not carried out, because refused or waiting: {named}"]
-    if _names_are_needed(plan):
+    if plan["hash"] and _names_are_needed(plan):  # half of a plan has none: it cannot be approved
         digits = plan["hash"] if whole else plan["hash"][:SHORT_HASH]
         lines.append(f"to approve the rest, name {'it' if len(items) == 1 else 'them'}: hash {digits} with approve_refused: [{named}]")
     return lines

@@ -14,6 +14,7 @@ from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.plan.steps
 from ansible_collections.edge_portal.cilium_mesh.plugins.module_utils.report.plan import plan_json, plan_markdown, plan_rows, plan_text
 from tests.testing.facts_builders import NOW, agent_workload, cluster_facts, mesh_of
 from tests.testing.link_plans import plan_links
+from tests.testing.rows import one_test
 
 
 def plan_of(version: str, hosts: int = 2, **overrides: Any) -> dict[str, Any]:
@@ -85,6 +86,14 @@ def test_names_are_asked_for_only_where_an_option_takes_them() -> None:
         of_fleet = {**plan, "notCarriedOut": [left_out]}
         assert plan_text(of_fleet) == f"Plan: nothing to do, hash abababababab\n  not carried out, because refused or waiting: {left_out}\n"
         assert f"Hash `{'ab' * 32}`" in plan_markdown(of_fleet) and "approve_refused" not in plan_markdown(of_fleet)
+
+
+@one_test("left_out", (), ("globalServices/web",), ("clusters/ffm",))
+def test_half_of_a_plan_asks_for_no_approval(left_out: tuple[str, ...]) -> None:
+    """Where a finding blocks the links, the plan of the items has no hash."""
+    plan: dict[str, Any] = {"hash": "", "steps": [], "notCarriedOut": left_out}
+    for said in (plan_text(plan), plan_markdown(plan)):
+        assert "hash" not in said.lower() and "approve" not in said and all(item in said for item in left_out)
 
 
 def test_no_text_of_a_cluster_becomes_markup_or_another_line() -> None:
