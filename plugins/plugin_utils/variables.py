@@ -27,6 +27,9 @@ OFFERED: Final = tuple(sorted({*VARIABLES, *HOST_VARIABLES}))
 
 _NAME: Final = re.compile(r"[a-z]\w*")
 
+_GUARD: Final = re.compile(r"mesh_(?:\w+?_)??(hash|plan_hash|approve_refused|fail_on_changes)")
+"""Half remembered names of the variables without which a run writes what no person approved."""
+
 
 def unknown_variables(task_vars: Mapping[str, Any], hosts: Mapping[str, Iterable[str]], others: Any = None) -> list[str]:
     """Return one problem for each unknown variable, with what was probably meant.
@@ -62,7 +65,11 @@ def _is_unknown(name: Any, foreign: tuple[str, ...]) -> bool:
 @cache
 def _is_like_ours(name: str) -> bool:
     """Return whether a name begins like the collection's, or differs by a letter from one of them. Hosts have mostly the same names."""
-    return name.startswith(PREFIXES) or (_NAME.fullmatch(name) is not None and not _variants(name).isdisjoint(_variants_of_offered()))
+    return (
+        name.startswith(PREFIXES)
+        or _GUARD.fullmatch(name) is not None
+        or (_NAME.fullmatch(name) is not None and not _variants(name).isdisjoint(_variants_of_offered()))
+    )
 
 
 def _is_result(value: Any) -> bool:
@@ -85,6 +92,8 @@ def _problem(name: str, hosts: list[str]) -> str:
     where = f" of host {clip(hosts[0])}" + (f" and {len(hosts) - 1} more" if len(hosts) > 1 else "") if hosts else ""
     variants = _variants(name)
     near = [known for known in OFFERED if not variants.isdisjoint(_variants(known))]
+    if not near and (guard := _GUARD.fullmatch(name)):
+        near = [f"cilium_mesh_{guard[1]}"]
     hint = suggest(name, OFFERED, "") if not near else f"did you mean {' or '.join(near[:3])}?"
     close = hint if hint.startswith("did you mean") else "no variable of this collection has a name like it"
     return f"variable {clip(name)}{where} is not known; {close}"

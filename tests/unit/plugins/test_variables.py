@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -49,6 +50,15 @@ def test_every_variable_with_a_letter_less_is_refused_with_the_right_name(name: 
 )
 def test_what_people_mistyped_is_refused(wrong: str, meant: str) -> None:
     assert unknown_variables({wrong: False}, {}) == [f"variable {wrong} is not known; did you mean {meant}?"]
+
+
+@one_test(
+    "words", *itertools.product(("mesh", "mesh_apply", "mesh_reconcile"), ("hash", "plan_hash", "approve_refused", "fail_on_changes"))
+)
+def test_what_keeps_a_run_from_writing_is_never_ignored_under_a_half_remembered_name(words: tuple[str, str]) -> None:
+    """A run with ``mesh_hash`` wrote what was not approved."""
+    [message] = unknown_variables({"_".join(words): "65f66ea7cb67"}, {})
+    assert message == f"variable {'_'.join(words)} is not known; did you mean cilium_mesh_{words[1]}?"
 
 
 def test_a_variable_of_a_host_is_named_with_its_host() -> None:
