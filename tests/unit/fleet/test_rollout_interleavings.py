@@ -86,7 +86,7 @@ class Rollouts(stateful.RuleBasedStateMachine):
         self.names: Collection[str] = NAMES  # clusters of the fleet
         self.connected: Collection[str] = NAMES  # by the mesh "edge"
         self.serial = 1
-        # By uid of the template and revision: members that ran it well at some time, and those that the fleet was without meanwhile.
+        # By uid of the template and revision: members that ran it well at some time, and those that were not to have it meanwhile.
         self.settled: dict[tuple[str, int], set[str]] = {}
         self.absent: dict[tuple[str, int], set[str]] = {}
 
@@ -259,7 +259,10 @@ class Rollouts(stateful.RuleBasedStateMachine):
 
     @stateful.invariant()
     def no_wave_begins_before_the_one_before_it_ran_well(self) -> None:
-        """A member of a later wave has the revision only if all of the waves before have run it well, were lost, or left the fleet."""
+        """A member of a later wave has the revision only if all of the waves before have run it well, were lost, or were not to have it.
+
+        Those are members outside the fleet, and those that the workload was asked to leave.
+        """
         had = {member: self.copy_in(member) for member in MEMBERS}
         for member, copy in had.items():
             if self.karmada.image_in(member, KEY) not in self.karmada.broken:
@@ -270,6 +273,7 @@ class Rollouts(stateful.RuleBasedStateMachine):
         present = (live["metadata"]["uid"], state.revision)
         absent = self.absent.setdefault(present, set())
         absent |= {member for name, member in BY_NAME.items() if name not in self.names}
+        absent |= {member for member, eviction in state.evicted.items() if eviction.reason == "Requested"}
         well = self.settled.get(present, set()) | set(self.karmada.since) | absent
         for place, wave in enumerate(state.waves):
             before = {member for earlier in state.waves[:place] for member in earlier}
@@ -394,6 +398,20 @@ class Rollouts(stateful.RuleBasedStateMachine):
             assert (found is not None) == (everywhere or member in homes), member
             if found is not None and self.state().rollback is None:
                 assert found["spec"]["ports"][0]["port"] == service["ports"][0]["port"]
+
+
+def test_a_wave_does_not_wait_for_a_member_that_the_workload_was_asked_to_leave() -> None:
+    """A restart is a revision of its own, and brings it back to no cluster."""
+    rollouts = Rollouts()
+    rollouts.begin()
+    rollouts.it_is_asked_to_leave_or_to_come_back(kind="Evict", name="a")
+    rollouts.all_goes_on(1)
+    rollouts.it_is_restarted()
+    for _ in range(8):
+        rollouts.all_goes_on(1)
+        rollouts.no_wave_begins_before_the_one_before_it_ran_well()
+    assert [rollouts.copy_in(BY_NAME[name])[1] for name in NAMES] == [0, 2, 2]
+    rollouts.teardown()
 
 
 TestRollouts = Rollouts.TestCase
